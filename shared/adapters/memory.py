@@ -109,12 +109,14 @@ class MemoryLease:
         self.epoch = row.epoch
         return True
 
-    async def renew(self) -> None:
+    async def renew(self) -> int:
         """Keep it for another time to live; raises LeaseLost when the epoch has moved on."""
         row = self._database.shard(self.shard)
         if row.epoch != self.epoch:
             raise LeaseLost(f"{self.shard}: epoch {self.epoch} is over")
-        row.expires_at_ms = self._database.clock.now_ms() + self._ttl_ms
+        now_ms = self._database.clock.now_ms()
+        row.expires_at_ms = now_ms + self._ttl_ms
+        return now_ms
 
     async def release(self) -> None:
         """Let another slot take it at once."""

@@ -7,6 +7,7 @@
     |   `-- LeaseLost        another holder has the shard
     |-- Rejected             the content of a unit is refused: halve the batch
     |-- TaskEnded            a task of the session ended by itself: begin a new life
+    |-- ClockStepped         the clock does not agree with the database's: wait until it does
     `-- ResourceVersionExpired  a watch cannot go on: list again
 
 `events.codec.Malformed` (dead letter) is the fourth kind; a refusal of a workload is none of
@@ -42,6 +43,10 @@ class Rejected(MusterError):  # noqa: N818
 
 class TaskEnded(MusterError):  # noqa: N818
     """A task of the session ended by itself: what it kept going stands still."""
+
+
+class ClockStepped(MusterError):  # noqa: N818
+    """The clock of this machine and the database's do not agree: a time from it means nothing."""
 
 
 class ResourceVersionExpired(MusterError):  # noqa: N818

@@ -12,8 +12,8 @@ class Lease(Protocol):
         """Take it if it is free or was this slot's; every time with a higher epoch."""
         ...
 
-    async def renew(self) -> None:
-        """Keep it; raises LeaseLost when another has it."""
+    async def renew(self) -> int:
+        """Keep it; the store's Unix time in ms. Raises LeaseLost when another has it."""
         ...
 
     async def release(self) -> None:

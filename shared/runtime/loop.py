@@ -28,6 +28,8 @@ from shared.runtime.units import Units
 
 FAILED_LIVES_MAX: Final = 120
 BACKOFF_SECONDS: Final = 0.25
+CLOCK_SECONDS: Final = 0.5
+"""Between two looks at a clock that is off."""
 
 
 class Beats(Protocol):
@@ -128,6 +130,9 @@ class Loop:
         """Poll and process once; whether a unit was committed."""
         self._beats.beat()
         await self._session.room()
+        if not self._session.time.agrees:
+            await asyncio.sleep(CLOCK_SECONDS)
+            return False
         raw = await self._polling.gather()
         await self._failpoints.reach("loop.polled")
         batch = await self._polling.sort_out(raw, self._units.recent)

@@ -20,11 +20,12 @@ from shared.ports.errors import LeaseLost, MusterError, TaskEnded, Transient, Un
 from shared.ports.lease import Lease
 from shared.ports.publisher import Publisher
 from shared.ports.store import Restored, Store, Unit
+from shared.runtime.agreed_clock import AgreedClock
 from shared.runtime.assemble import Counters, DeadLetter, assemble
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Outcome
 from shared.runtime.relay import Relay
-from shared.runtime.telemetry import COMMIT_SECONDS, OUTBOX_WAITING, UNITS
+from shared.runtime.telemetry import CLOCK_OFF, COMMIT_SECONDS, OUTBOX_WAITING, UNITS
 
 ACQUIRE_SECONDS: Final = 0.2
 RENEW_SECONDS: Final = 1.5
@@ -58,6 +59,8 @@ class Session:
         self._lease = lease
         self._store = store
         self._publisher = publisher
+        self.time = AgreedClock(clock)
+        """The time for decisions."""
         self._clock = clock
         self._log = log
         self._failpoints = failpoints
@@ -66,6 +69,7 @@ class Session:
         self._committing = asyncio.Lock()
         self._broken: MusterError | None = LeaseLost("the session is not open")
         self._marked_seq = 0
+        self._clock_is_off = False
         self._proved_at = 0.0
         """When the database last said that the lease is ours, monotonic seconds."""
 
@@ -81,7 +85,7 @@ class Session:
             await asyncio.sleep(ACQUIRE_SECONDS)
         else:
             raise LeaseLost("the wait for the lease was given up")
-        self._proved_at = self._clock.monotonic_seconds()
+        await self._renew()
         await self._failpoints.reach("lease.before_restore")
         restored = await self._store.restore()
         self._counters = Counters(
@@ -127,9 +131,12 @@ class Session:
 
     @property
     def ready(self) -> bool:
-        """Whether something was committed or renewed lately, so that a unit would be, too."""
+        """Whether something was committed or renewed lately, so that a unit would be, too.
+
+        Not while the clock does not agree with the database's.
+        """
         silent = self._clock.monotonic_seconds() - self._proved_at
-        return self._broken is None and silent < READY_SECONDS
+        return self._broken is None and silent < READY_SECONDS and self.time.agrees
 
     def check(self) -> None:
         """Raise what broke the session, so that an idle holder notices a lost lease too."""
@@ -200,8 +207,8 @@ class Session:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             try:
-                await self._lease.renew()
-                renewed = self._proved_at = self._clock.monotonic_seconds()
+                await self._renew()
+                renewed = self._proved_at
             except LeaseLost as error:
                 self._broken = error
                 return
@@ -211,6 +218,19 @@ class Session:
                 if silent and not self._committing.locked():
                     self._broken = LeaseLost("could not renew in time")
                     return
+
+    async def _renew(self) -> None:
+        """Keep the lease, and hold the clock against the database's."""
+        asked_at = self._clock.monotonic_seconds()
+        self.time.told(await self._lease.renew(), asked_at)
+        self._proved_at = self._clock.monotonic_seconds()
+        CLOCK_OFF.labels(self.source).set(self.time.off_ms / 1000)
+        if self.time.agrees is self._clock_is_off:
+            self._clock_is_off = not self._clock_is_off
+            if self._clock_is_off:
+                self._log.error("clock is off", message=self.time.message)
+            else:
+                self._log.info("clock agrees again")
 
     async def _keep_watermark(self) -> None:
         """When idle, write down every second what was acknowledged since the last unit."""

@@ -122,7 +122,7 @@ class Units:
     async def _unit(self, messages: Sequence[Received], batch: Batch) -> None:
         try:
             await self._handler.prepare(messages, self._reader)
-            now_ms = self._clock.now_ms()
+            now_ms = self._session.time.now_ms()
             outcome = self._decide(messages, now_ms)
         except (MusterError, MemoryError):
             raise

@@ -56,6 +56,16 @@ async def test_a_renewed_lease_does_not_expire(world):
     assert not await other.try_acquire()
 
 
+async def test_a_renewal_tells_the_time_of_the_store(world):
+    lease = world.lease("a")
+    await lease.try_acquire()
+    first = await lease.renew()
+    await world.time_passes()
+    later = await lease.renew()
+
+    assert 1_600_000_000_000 < first < later < first + 60_000
+
+
 async def test_a_holder_that_was_overtaken_cannot_renew(world):
     before, after = world.lease("a"), world.lease("a")
     await before.try_acquire()

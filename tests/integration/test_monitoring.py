@@ -190,6 +190,32 @@ def test_ends_told_before_their_begins_give_the_same_costs(
     assert story.expected(until_ms) == service.costs(until_ms)
 
 
+@pytest.mark.parametrize("order", [1, -1], ids=["begin first", "end first"])
+def test_an_attempt_that_ended_before_it_began_by_a_clock_that_fell_costs_nothing(
+    kafka: str,
+    topic_prefix: str,
+    service: Service,
+    order: int,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(sys.modules[__name__], "WORKLOADS", 0)
+    story, placed_ms = Story(seed=7), b.START_MS + DAY_MS
+    facts = [
+        b.queued("fell", "vision"),
+        b.placed(2, "fell", "vision", at_ms=placed_ms),
+        b.released(workloads.WorkloadSucceeded, 3, placed_ms - 3_600_000, "fell", "vision"),
+    ]
+    for fact in facts[::order]:
+        story._tell(fact)
+    asyncio.run(publish(kafka, topic_prefix, story.rows))
+    service.start()
+    service.wait(len(story.rows))
+
+    spans = "SELECT ended_at_ms - started_at_ms FROM monitoring.cost_interval"
+    assert "0" == service.database.execute(spans).strip()
+    assert "" == service.costs(b.START_MS + 9 * DAY_MS)
+
+
 def test_gauges_of_a_restarted_service_are_those_before(
     kafka: str, topic_prefix: str, service: Service
 ):

@@ -44,17 +44,24 @@ class PostgresLease:
         self.epoch = rows[0]["epoch"] or 0
         return self.epoch > 0
 
-    async def renew(self) -> None:
-        """Keep it for another time to live; raises LeaseLost when the epoch has moved on."""
+    async def renew(self) -> int:
+        """Keep it for another time to live; the database's Unix time in ms.
+
+        Raises:
+            LeaseLost: The epoch has moved on.
+        """
         rows = await self._database.fetch(
             f"UPDATE {self.schema}.lease SET expires_at = now() + make_interval(secs => $3)"
-            " WHERE shard = $1 AND epoch = $2 RETURNING 1",
+            " WHERE shard = $1 AND epoch = $2"
+            " RETURNING (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms",
             self.shard,
             self.epoch,
             self._ttl,
         )
         if not rows:
             raise LeaseLost(f"{self.schema}/{self.shard}: epoch {self.epoch} is over")
+        now_ms: int = rows[0]["now_ms"]
+        return now_ms
 
     async def release(self) -> None:
         """Let another slot take it at once."""

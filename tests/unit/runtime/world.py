@@ -17,6 +17,7 @@ from shared.events.quotas import NominationWithdrawn
 from shared.events.registry import TYPE_BY_NAME
 from shared.events.topics import QUOTA_FACTS, SUBMISSION_COMMANDS, Topic
 from shared.events.workloads import Wire
+from shared.ports.clock import Clock
 from shared.ports.errors import MusterError, Rejected, Transient
 from shared.ports.publisher import RawMessage
 from shared.ports.store import OutboxRow, Restored, Unit, Write
@@ -142,6 +143,8 @@ class World:
         monkeypatch.setattr(polling, "POLL_SECONDS", 0.01)
         monkeypatch.setattr(loop_module, "BACKOFF_SECONDS", 0.0)
         self.clock = ManualClock()
+        self.machine: Clock = self.clock
+        """The clock of the process; that of the database is `clock`."""
         self.log = MemoryLog(clock=self.clock)
         self.database = MemoryDatabase(clock=self.clock)
         self.database.refused[POISON] = Rejected("23514: poison")
@@ -167,20 +170,20 @@ class World:
             lease=lease,
             store=store,
             publisher=self.publisher,
-            clock=self.clock,
+            clock=self.machine,
             log=structlog.get_logger(),
             failpoints=self.failpoints,
         )
 
     def begin(self, batch: int = 500, *, exit_on_decision_error: bool = False) -> None:
-        session = self.session()
+        self.opened = self.session()
         self.loop = Loop(
             handler=self.handler,
-            session=session,
+            session=self.opened,
             reader=self.database,
             seen=self.store.seen,
             subscription=MemorySubscription(self.log),
-            clock=self.clock,
+            clock=self.machine,
             log=structlog.get_logger(),
             failpoints=self.failpoints,
             beats=self,
