@@ -55,10 +55,13 @@ class Acting:
                 if isinstance(one, kind) and workload_id in ("", one.workload_id)
             )
 
-        async with asyncio.timeout(seconds):
-            while next(found(), None) is None:
-                self.actuator.check()
-                await asyncio.sleep(0.02)
+        try:
+            async with asyncio.timeout(seconds):
+                while next(found(), None) is None:
+                    self.actuator.check()
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"no {kind.__name__} in {seconds} s: {self.facts}") from None
         return next(found())
 
 

@@ -103,25 +103,28 @@ async def test_what_nobody_wants_is_deleted_if_it_is_ours_and_left_if_it_is_not(
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"app.kubernetes.io/managed-by": None}, {INSTANCE: "another"}],
-    ids=["no label", "another Muster"],
+    ("name", "change"),
+    [
+        pytest.param("unlabelled", {"app.kubernetes.io/managed-by": None}, id="no label"),
+        pytest.param("robbed", {INSTANCE: "another"}, id="another Muster"),
+    ],
 )
 async def test_a_pod_that_is_ours_no_more_is_left_and_its_gang_ends_as_robbed(
-    acting, kube, change
+    acting, kube, name, change
 ):
-    acting.bind("robbed", 3)
+    first, second = f"{name}-1-0", f"{name}-1-1"
+    acting.bind(name, 3)
     await acting.told(PodsRunning)
     with kube.client() as admin:
-        uid = uid_of(admin, "robbed-1-1")
+        uid = uid_of(admin, second)
         try:
-            admin.demand("PATCH", f"{PATH}/robbed-1-1", {"metadata": {"labels": change}})
+            admin.demand("PATCH", f"{PATH}/{second}", {"metadata": {"labels": change}})
             fact = await acting.told(PodsFinished)
-            acting.actuator.close(("robbed", 1))
+            acting.actuator.close((name, 1))
             await asyncio.sleep(4 * GRACE_MS / 1000)
 
             assert (fact.succeeded, fact.cause) == (False, FailureCause.TAKEN_AWAY)
-            assert uid_of(admin, "robbed-1-1") == uid
-            assert uid_of(admin, "robbed-1-0") is None
+            assert uid_of(admin, second) == uid
+            assert uid_of(admin, first) is None
         finally:
-            remove(admin, "robbed-1-1")
+            remove(admin, second)
