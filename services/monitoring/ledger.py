@@ -3,7 +3,8 @@
 An attempt that changes its size has a row for each size, numbered by the changes before it.
 A batch is one statement. Begin and end fill different columns of the row, and an end is taken
 only once, so the rows are the same in whatever order the facts come, and however often. An end
-that is told with an earlier time than its begin, by a clock that fell, is taken as of the begin.
+that is told with an earlier time than its begin, by a clock that fell, is taken as of the begin
+(`greatest` passes over NULL, which is not told yet).
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from shared.ports.store import Write
 INTERVALS: Final = (
     "INSERT INTO monitoring.cost_interval AS i (workload_id, attempt, resizes, team, queue,"
     " flavor, gpu_milli, started_at_ms, ended_at_ms, epoch)"
-    " SELECT w, a, z, t, q, f, g, s, e, {epoch}"
+    " SELECT w, a, z, t, q, f, g, s, e + greatest(s - e, 0), {epoch}"
     " FROM unnest({0}::text[], {1}::int[], {2}::int[], {3}::text[], {4}::text[], {5}::text[],"
     " {6}::bigint[], {7}::bigint[], {8}::bigint[]) AS r(w, a, z, t, q, f, g, s, e)"
     " ON CONFLICT (workload_id, attempt, resizes) DO UPDATE SET"
     " flavor = coalesce(i.flavor, excluded.flavor),"
     " gpu_milli = coalesce(i.gpu_milli, excluded.gpu_milli),"
     " started_at_ms = coalesce(i.started_at_ms, excluded.started_at_ms),"
-    " ended_at_ms = CASE WHEN coalesce(i.ended_at_ms, excluded.ended_at_ms) IS NOT NULL"
-    " THEN greatest(coalesce(i.ended_at_ms, excluded.ended_at_ms),"
-    " coalesce(i.started_at_ms, excluded.started_at_ms)) END,"
+    " ended_at_ms = coalesce(i.ended_at_ms, excluded.ended_at_ms) + greatest("
+    "coalesce(i.started_at_ms, excluded.started_at_ms)"
+    " - coalesce(i.ended_at_ms, excluded.ended_at_ms), 0),"
     " epoch = excluded.epoch RETURNING 1"
 )
 PRICES: Final = (
@@ -51,13 +52,6 @@ class _Row:
     gpu_milli: int | None = None
     started_at_ms: int | None = None
     ended_at_ms: int | None = None
-
-    @property
-    def until_ms(self) -> int | None:
-        """The end, no earlier than the begin where both are told."""
-        if self.ended_at_ms is None or self.started_at_ms is None:
-            return self.ended_at_ms
-        return max(self.ended_at_ms, self.started_at_ms)
 
 
 @dataclass(slots=True)
@@ -128,7 +122,7 @@ class CostRows:
                 [row.flavor for row in rows],
                 [row.gpu_milli for row in rows],
                 [row.started_at_ms for row in rows],
-                [row.until_ms for row in rows],
+                [row.ended_at_ms for row in rows],
             ),
             expect=len(self.rows),
         )
