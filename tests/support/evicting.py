@@ -11,7 +11,7 @@ from shared.core.model.nouns import GpuRequest, Node, Placement, PodPlacement, P
 from shared.core.model.units import UNBOUNDED
 from shared.core.model.value import replace
 from shared.core.placement.place import PlacementRequest, place
-from shared.core.preemption.defragmentation.plan import DefragmentationLimits as MoveLimits
+from shared.core.preemption.defragmentation.plan import DefragmentationLimits
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.eligibility.occupants import Occupants
 from shared.core.preemption.moves.moving import MovingState, choose_moves
@@ -194,7 +194,7 @@ class Scene:
         self,
         work: Workload,
         rules: PreemptionRules | None = None,
-        limits: MoveLimits | None = None,
+        limits: DefragmentationLimits | None = None,
         promised: Sequence[str] = (),
         pins: tuple[int, ...] = (),
     ) -> EvictionPlan | None:

@@ -18,7 +18,7 @@ DUE: Final = "promise"
 """Kind of the message of a promise that was not kept in time."""
 
 
-def with_promise(refusal: Refusal, promise: Promise) -> Refusal:
+def _with_promise(refusal: Refusal, promise: Promise) -> Refusal:
     """The refusal of one that waits for its promised start."""
     start = datetime.fromtimestamp(promise.promised_ms / 1000, UTC)
     count = len(promise.nodes)
@@ -55,7 +55,7 @@ class Broken(Value, frozen=True, kw_only=True):
     cause: BrokenCause
 
 
-def with_broken(refusal: Refusal, broken: Broken) -> Refusal:
+def _with_broken(refusal: Refusal, broken: Broken) -> Refusal:
     """The refusal of a workload, with the promise to it that is not kept."""
     start = datetime.fromtimestamp(broken.promised_ms / 1000, UTC)
     message = (
@@ -64,6 +64,12 @@ def with_broken(refusal: Refusal, broken: Broken) -> Refusal:
     )
     evidence = {"broken_promise_ms": broken.promised_ms}
     return replace(refusal, message=message, evidence=refusal.evidence | evidence)
+
+
+def with_news(refusal: Refusal, promise: Promise | None, broken: Broken | None) -> Refusal:
+    """The refusal of a workload, with the start that it is promised, and the one not kept."""
+    told = _with_promise(refusal, promise) if promise is not None else refusal
+    return _with_broken(told, broken) if broken is not None else told
 
 
 def is_news(promise: Promise, told_ms: int | None) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace as replaced
 from itertools import islice
 from typing import Final
 
-from services.placement.backfill.promise_news import with_broken, with_promise
+from services.placement.backfill.promise_news import with_news
 from services.placement.cycle.avoided import closed
 from services.placement.cycle.inadmissible import Inadmissible
 from services.placement.cycle.request_classes import RequestClasses
@@ -124,10 +124,8 @@ class Attempts:
         """Why it waits; it may be promised a start."""
         state = self._state
         state.promises.refused(record, request, refusal, state.unit.now_ms)
-        promise = state.promises.of(record.workload.id)
-        told = with_promise(refusal, promise) if promise is not None else refusal
         broken = state.promises.broken(record.workload.id)
-        told = with_broken(told, broken) if broken is not None else told
+        told = with_news(refusal, state.promises.of(record.workload.id), broken)
         state.unit.refuse(record, told, self._cause(record), again=broken is not None)
 
     def _tell_class(self, request: Hashable, refusal: Refusal, cause: Received) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from services.placement.backfill.promise_news import with_broken, with_promise
+from services.placement.backfill.promise_news import with_news
 from services.placement.cycle.attempts import Attempts
 from services.placement.cycle.freed_room import LackedRoom
 from services.placement.cycle.inadmissible import Inadmissible
@@ -159,9 +159,7 @@ class SchedulingCycle:
         state, record = self._state, self._state.records.alive[workload_id]
         refusal = self._inadmissible.reason(self._classes.of(record))
         if refusal is not None and state.unit.last_cause is not None:
-            told = with_promise(refusal, promise) if promise is not None else refusal
-            broken = state.promises.broken(workload_id)
-            told = with_broken(told, broken) if broken is not None else told
+            told = with_news(refusal, promise, state.promises.broken(workload_id))
             state.unit.refuse(record, told, state.unit.last_cause, again=True)
 
     # ── what others ask of it ──

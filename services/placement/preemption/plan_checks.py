@@ -31,12 +31,12 @@ def preemptor_problem(state: CellState, record: Record | None, plan: ProposeEvic
 def victim_problem(state: CellState, plan: ProposeEvictionPlan) -> str:
     """The first victim that is not as the plan saw it; "" when all are."""
     for victim in plan.victims:
-        record = runs(state, victim)
+        record = _runs(state, victim)
         if record is None:
             return f"{victim.workload_id} does not run any more"
         if (record.version, record.attempt) != (victim.version, victim.attempt):
             return f"{victim.workload_id} is at version {record.version}, not {victim.version}"
-        if not can_go(record, victim):
+        if not _can_go(record, victim):
             return f"{victim.workload_id} cannot go on with {victim.pods_kept} pods now"
         if problem := move_problem(record, victim.moves_to):
             return problem
@@ -45,12 +45,12 @@ def victim_problem(state: CellState, plan: ProposeEvictionPlan) -> str:
     return ""
 
 
-def runs(state: CellState, victim: PlannedVictim) -> Record | None:
+def _runs(state: CellState, victim: PlannedVictim) -> Record | None:
     """The victim if it has pods; None if not."""
     record = state.records.alive.get(victim.workload_id)
     return record if record is not None and record.state in transitions.HAS_PODS else None
 
 
-def can_go(record: Record, victim: PlannedVictim) -> bool:
+def _can_go(record: Record, victim: PlannedVictim) -> bool:
     """Whole, or down to the pods that it keeps."""
     return not victim.pods_kept or resizing.may_shrink(record, victim.pods_kept)
