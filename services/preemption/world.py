@@ -3,7 +3,7 @@
 What is being evicted, and what a plan in flight has as victim, is gone already; a preemptor has
 its room already. So no room is planned twice, and no workload is evicted for room that will come
 free. Kept lazily: facts only note what changed; `refresh` brings cluster and quota in step before
-a search, so most workloads, which nothing has to be evicted for, never cost anything here.
+a search, so most workloads, for which nothing has to be evicted, never cost anything here.
 """
 
 from __future__ import annotations

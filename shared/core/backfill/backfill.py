@@ -61,7 +61,7 @@ class Backfill:
     ) -> tuple[int, ...]:
         """Pins of which a workload that would end at `end_ms` may use the nodes.
 
-        Also those of what `yields` says that it gives way to it: it borrows, and it is owed.
+        Also those of workloads that give way to it by `yields`: they borrow, and it is owed.
         """
         return tuple(
             sorted(

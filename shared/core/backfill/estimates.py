@@ -1,7 +1,7 @@
 """How long a workload will run: what its user says, else what its last two took.
 
 Promises rest on `seconds`: users say too much rather than too little, and what ends early makes a
-promise earlier. `likely_seconds` is for choices that nothing is promised
+promise earlier. `likely_seconds` is for choices on which no promise rests
 (core/backfill/spare_room.py): what the user says times the median of what its team's work took of
 what was said of it. Source: Tsafrir, Etsion and Feitelson, Backfilling Using System-Generated
 Predictions (TPDS'07): the mean of the user's last two is better than most of what users say.

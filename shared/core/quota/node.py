@@ -144,7 +144,7 @@ class QuotaNode:
         """Of what it owns and does not use, the part that others use now.
 
         What a cohort's members borrow comes from its own pool first, then from its members by
-        what each has to spare, rounded down. O(depth x members): for those that read, not for
+        what each has to spare, rounded down. O(depth x members): for reports, not for
         decisions.
         """
         if self.parent is None:

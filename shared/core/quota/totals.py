@@ -1,4 +1,4 @@
-"""What a queue or cohort owns and uses together with all below it, for those that read.
+"""What a queue or cohort owns and uses together with all below it, for reports.
 
 Decisions know of a cohort what its members may lend and what they pass on (`core.quota.limits`).
 To people a cohort is all that is in it, also what its members keep to themselves.
