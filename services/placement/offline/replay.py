@@ -17,6 +17,7 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, NoReturn
 
 from pydantic import ValidationError
@@ -99,6 +100,19 @@ async def _read_log(
         if row["log_offset"] >= 0
     }
     subscription = KafkaSubscription(access, prefix)
+    try:
+        found = await _found(subscription, wanted)
+    finally:
+        await subscription.close()
+    missing = len(wanted) - len(found)
+    if missing:
+        raise InputsMissing(f"{missing} inputs are no longer in the log (retention)")
+    return found
+
+
+async def _found(
+    subscription: KafkaSubscription, wanted: AbstractSet[Place]
+) -> dict[Place, Received]:
     await subscription.assign({(topic, partition): 0 for topic, partition, _ in wanted})
     found: dict[Place, Received] = {}
     while len(found) < len(wanted):
@@ -109,10 +123,6 @@ async def _read_log(
             place = (one.topic, one.partition, one.offset)
             if place in wanted:
                 found[place] = decode(*place, one.headers, one.value)
-    await subscription.close()
-    missing = len(wanted) - len(found)
-    if missing:
-        raise InputsMissing(f"{missing} inputs are no longer in the log (retention)")
     return found
 
 

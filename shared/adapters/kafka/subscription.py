@@ -34,7 +34,11 @@ class KafkaSubscription:
     async def assign(
         self, offsets: Mapping[tuple[str, int], int]
     ) -> Mapping[tuple[str, int], int]:
-        """Start a reader for each topic named; one that existed is replaced."""
+        """Start a reader for each topic named; one that existed is replaced.
+
+        Raises:
+            Transient: a reader could not start; those that could read on until `close`.
+        """
         by_topic: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in offsets.items():
             by_topic.setdefault(topic, {})[partition] = offset
@@ -42,15 +46,18 @@ class KafkaSubscription:
         self._failure = None
         begun = (self._begin(topic, parts) for topic, parts in by_topic.items())
         ends: dict[tuple[str, int], int] = {}
-        for topic, found in zip(by_topic, await asyncio.gather(*begun), strict=True):
-            ends |= {(topic, partition): end for partition, end in found.items()}
+        # All are waited for: aiokafka leaves the connection of a start that is cancelled open.
+        for found in await asyncio.gather(*begun, return_exceptions=True):
+            if isinstance(found, BaseException):
+                raise found
+            ends |= found
         return ends
 
-    async def _begin(self, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
+    async def _begin(self, topic: str, offsets: Mapping[int, int]) -> dict[tuple[str, int], int]:
         reader = TopicReader(self._access, self._prefix, topic, self)
         ends = await reader.begin(offsets)
         self._readers[topic] = reader
-        return ends
+        return {(topic, partition): end for partition, end in ends.items()}
 
     async def _end(self, topic: str) -> None:
         reader = self._readers.pop(topic, None)
