@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import uvloop
-
 from services.gateway.process import run
 from services.gateway.settings import GatewaySettings
-from shared.runtime.garbage import relax_garbage_collection
+from shared.runtime.main import run_until_over
 
 if __name__ == "__main__":
-    relax_garbage_collection()
-    uvloop.run(run(GatewaySettings()))
+    run_until_over(run(GatewaySettings()))

@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from shared.adapters.clock import SystemClock
+from shared.adapters.slots import SlotCheck, SlotHolder
 from shared.events.envelope import Received
 from shared.ports.clock import Clock
 from shared.ports.errors import LeaseLost, MusterError, Rejected, Stale
@@ -47,6 +48,7 @@ class MemoryShard:
 
     epoch: int = 0
     holder: str = ""
+    process: str = ""
     expires_at_ms: int = -1
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     inbox: dict[str, Received] = field(default_factory=dict)
@@ -90,17 +92,23 @@ class MemoryLease:
         slot: str,
         *,
         time_to_live_seconds: float = 5.0,
+        process: str = "",
     ) -> None:
         self.shard = shard
         self.slot = slot
         self.epoch = 0
         self._database = database
         self._ttl_ms = round(time_to_live_seconds * 1000)
+        self._check = SlotCheck(slot, process)
 
     async def try_acquire(self) -> bool:
         """Take the shard if its holder is this slot or has expired; counts the epoch up."""
         row = self._database.shard(self.shard)
         now_ms = self._database.clock.now_ms()
+        silent_seconds = (self._ttl_ms - (row.expires_at_ms - now_ms)) / 1000
+        holder = SlotHolder(row.holder, row.process, silent_seconds)
+        if row.expires_at_ms > now_ms and not self._check.may_take(holder):
+            return False
         if row.holder != self.slot and row.expires_at_ms >= now_ms:
             self.epoch = 0
             return False
@@ -115,7 +123,7 @@ class MemoryLease:
         if row.epoch != self.epoch:
             raise LeaseLost(f"{self.shard}: epoch {self.epoch} is over")
         now_ms = self._database.clock.now_ms()
-        row.expires_at_ms = now_ms + self._ttl_ms
+        row.expires_at_ms, row.process = now_ms + self._ttl_ms, self._check.process
         return now_ms
 
     async def release(self) -> None:

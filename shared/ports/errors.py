@@ -5,6 +5,7 @@
     |   `-- UnknownCommit    it may have happened: drop memory, reload, go on
     |-- Stale                epoch, inbox or version is not what was seen: reload, decide again
     |   `-- LeaseLost        another holder has the shard
+    |-- SlotTaken            another process has this one's name: end, a person must choose
     |-- Rejected             the content of a unit is refused: halve the batch
     |-- TaskEnded            a task of the session ended by itself: begin a new life
     |-- ClockStepped         the clock does not agree with the database's: wait until it does
@@ -35,6 +36,10 @@ class Stale(MusterError):  # noqa: N818
 
 class LeaseLost(Stale):
     """Another holder has the shard; everything decided since is void."""
+
+
+class SlotTaken(MusterError):  # noqa: N818
+    """Another process runs under the slot of this one."""
 
 
 class Rejected(MusterError):  # noqa: N818

@@ -9,7 +9,11 @@ class Lease(Protocol):
     """A lease; its epoch goes into every row that the holder writes."""
 
     async def try_acquire(self) -> bool:
-        """Take it if it is free or was this slot's; every time with a higher epoch."""
+        """Take it if it is free or was this slot's; every time with a higher epoch.
+
+        Raises:
+            SlotTaken: another process of this slot has it and renews it.
+        """
         ...
 
     async def renew(self) -> int:

@@ -14,7 +14,7 @@ import structlog
 
 from shared.events.topics import team_of
 from shared.ports.clock import Clock
-from shared.ports.errors import MusterError
+from shared.ports.errors import MusterError, SlotTaken
 from shared.ports.publisher import Subscription
 from shared.ports.reader import Reader
 from shared.ports.store import Restored
@@ -95,6 +95,9 @@ class Loop:
                 while not self._stopping:
                     if await self._turn():
                         failed = 0
+            except SlotTaken:
+                await self._end()
+                raise
             except MusterError as error:
                 failed += 1
                 await self._end_life(error)
@@ -117,13 +120,16 @@ class Loop:
         self.ready = True
         self._log.info("ready", **_sizes(restored))
 
+    async def _end(self) -> None:
+        await self._session.close(graceful=False)
+        await self._polling.close()
+
     async def _end_life(self, error: MusterError) -> None:
         self.ready = False
         await self._units.suspend()
         self._log.warning("reloading", error=f"{type(error).__name__}: {error}")
         telemetry.RELOADS.labels(self._name, type(error).__name__).inc()
-        await self._session.close(graceful=False)
-        await self._polling.close()
+        await self._end()
         await asyncio.sleep(BACKOFF_SECONDS)
 
     async def _turn(self) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 import structlog
@@ -19,7 +20,8 @@ from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.store import PostgresStore
-from shared.ports.errors import MusterError
+from shared.adapters.slots import this_process
+from shared.ports.errors import MusterError, SlotTaken
 from shared.runtime import telemetry
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.garbage import relax_garbage_collection
@@ -66,6 +68,7 @@ def connect(settings: Settings, service: str, shard: str) -> Parts:
         shard,
         settings.slot,
         time_to_live_seconds=settings.lease_seconds,
+        process=this_process(),
     )
     store = PostgresStore(database, lease)
     publisher = KafkaPublisher(settings.kafka, settings.topic_prefix)
@@ -146,9 +149,7 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
         asyncio.get_running_loop().add_signal_handler(number, loop.stop)
     runner = None
     if settings.http_port:
-        app = health_app(
-            lambda: loop.ready and parts.session.ready and _has_what_it_needs(handler)
-        )
+        app = health_app(lambda: _is_ready(loop, parts.session, handler))
         runner = await serve(app, settings.http_host, settings.http_port)
     watchdog.start()
     lag = asyncio.create_task(watch_lag(loop, subscription, handler.name, settings.stuck_seconds))
@@ -184,6 +185,17 @@ async def _first(*tasks: asyncio.Task[None]) -> None:
 
 
 def run_service(make: Callable[[Settings], Handler]) -> None:
-    """Entry point of a service: settings from the environment, uvloop, until a signal."""
+    """Entry point of a service: settings from the environment, until a signal."""
+    run_until_over(serve_handler(make, Settings()))
+
+
+def run_until_over(work: Coroutine[None, None, None]) -> None:
+    """Run `work` on uvloop; a second process of a slot ends with 1 and a sentence on stderr."""
     relax_garbage_collection()
-    uvloop.run(serve_handler(make, Settings()))
+    why = ""
+    try:
+        uvloop.run(work)
+    except* SlotTaken as group:
+        why = str(group.exceptions[0])
+    if why:
+        sys.exit(why)

@@ -12,7 +12,10 @@ class Settings(KafkaSettings):
     """What a process must be told. docs/settings.md is generated from these descriptions."""
 
     database_url: str = Field(description="PostgreSQL URL with the role of this service")
-    slot: str = Field(default="local", description="stable name of this process as lease holder")
+    slot: str = Field(
+        default="local",
+        description="stable name of this process as lease holder; two have never the same",
+    )
     cell: int = Field(default=0, ge=0, description="cell that this process serves")
     topic_prefix: str = Field(default="muster", description="first part of every topic name")
     http_host: str = Field(default="127.0.0.1", description="address for health and metrics")

@@ -29,8 +29,10 @@ class InMemory:
 
     database: MemoryDatabase
 
-    def lease(self, slot: str) -> MemoryLease:
-        return MemoryLease(self.database, SHARD, slot, time_to_live_seconds=TTL_SECONDS)
+    def lease(self, slot: str, process: str = "") -> MemoryLease:
+        return MemoryLease(
+            self.database, SHARD, slot, time_to_live_seconds=TTL_SECONDS, process=process
+        )
 
     def store(self, lease: Any) -> MemoryStore:
         return MemoryStore(self.database, lease)
@@ -38,6 +40,10 @@ class InMemory:
     async def time_passes(self) -> None:
         assert isinstance(self.database.clock, ManualClock)
         self.database.clock.advance(2 * TTL_SECONDS)
+
+    async def a_moment_passes(self) -> None:
+        assert isinstance(self.database.clock, ManualClock)
+        self.database.clock.advance(TTL_SECONDS / 8)
 
     async def marks(self) -> int:
         """Writes that became true."""
@@ -50,14 +56,19 @@ class InPostgres:
 
     pool: Pool
 
-    def lease(self, slot: str) -> PostgresLease:
-        return PostgresLease(self.pool, "quota", SHARD, slot, time_to_live_seconds=TTL_SECONDS)
+    def lease(self, slot: str, process: str = "") -> PostgresLease:
+        return PostgresLease(
+            self.pool, "quota", SHARD, slot, time_to_live_seconds=TTL_SECONDS, process=process
+        )
 
     def store(self, lease: Any) -> PostgresStore:
         return PostgresStore(self.pool, lease)
 
     async def time_passes(self) -> None:
         await asyncio.sleep(1.25 * TTL_SECONDS)
+
+    async def a_moment_passes(self) -> None:
+        await asyncio.sleep(TTL_SECONDS / 8)
 
     async def marks(self) -> int:
         """Writes that became true."""

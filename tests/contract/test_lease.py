@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.ports.errors import LeaseLost
+from shared.adapters.slots import this_process
+from shared.ports.errors import LeaseLost, SlotTaken
 from tests.contract.protocol_worlds import world_of
 
 
@@ -89,5 +90,58 @@ async def test_an_overtaken_holder_cannot_release_what_is_another_s(world):
     await before.try_acquire()
     await after.try_acquire()
     await before.release()
+
+    assert not await other.try_acquire()
+
+
+FIRST, SECOND = "one.example/17/400", "two.example/18/500"
+
+
+async def _held_by(world, process):
+    holder = world.lease("a", process)
+    assert await holder.try_acquire()
+    await holder.renew()
+    return holder
+
+
+async def test_a_second_process_of_the_slot_is_told_of_the_first(world):
+    holder, other = await _held_by(world, FIRST), world.lease("a", SECOND)
+    await world.a_moment_passes()
+    assert not await other.try_acquire()
+    await holder.renew()
+
+    with pytest.raises(SlotTaken, match=r"slot a .*, pid 17 on one\.example: .*MUSTER_SLOT"):
+        await other.try_acquire()
+    await holder.renew()
+    assert holder.epoch == 1
+
+
+async def test_a_process_of_another_host_that_renews_no_more_is_followed(world):
+    await _held_by(world, FIRST)
+    other = world.lease("a", SECOND)
+    assert not await other.try_acquire()
+    await world.time_passes()
+
+    assert await other.try_acquire()
+
+
+async def test_a_process_takes_its_own_lease_again_at_once(world):
+    await _held_by(world, FIRST)
+
+    assert await world.lease("a", FIRST).try_acquire()
+
+
+async def test_a_process_of_this_host_that_has_ended_is_followed_at_once(world):
+    host, pid, _ = this_process().split("/")
+    await _held_by(world, f"{host}/{pid}/1")
+
+    assert await world.lease("a", this_process()).try_acquire()
+
+
+async def test_a_standby_of_another_slot_waits_and_is_no_second_process(world):
+    holder, other = await _held_by(world, FIRST), world.lease("b", SECOND)
+    await world.a_moment_passes()
+    assert not await other.try_acquire()
+    await holder.renew()
 
     assert not await other.try_acquire()

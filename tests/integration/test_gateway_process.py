@@ -283,3 +283,22 @@ async def _row_after(pool: Pool, batches: Sequence[Sequence[Received]]) -> tuple
         "SELECT w.*, s.spec FROM gateway.workload w JOIN gateway.workload_spec s USING (id)"
     )
     return tuple(str(one) for one in found.values())
+
+
+async def test_a_second_gateway_of_one_slot_ends_and_names_the_first(process: Process) -> None:
+    headers = {"Authorization": f"Bearer {process.key}"}
+    async with aiohttp.ClientSession(headers=headers) as http:
+        await until(lambda: process.ready(http))
+        environment = process.environment | {"MUSTER_HTTP_PORT": str(free_port())}
+        command = [sys.executable, "-m", "services.gateway"]
+        second = await asyncio.create_subprocess_exec(
+            *command, env=environment, stderr=asyncio.subprocess.PIPE
+        )
+
+        _, said = await asyncio.wait_for(second.communicate(), 20)
+
+        assert process.running is not None
+        assert 1 == second.returncode, said
+        assert f", pid {process.running.pid} on " in said.decode()
+        assert said.decode().startswith("slot local is held by another process")
+        assert await process.ready(http)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -41,7 +42,13 @@ class Chain:
         self.processes: list[subprocess.Popen] = []
 
     def start(
-        self, name: str, *switches: str, slot: str = "a", lease: float = 5.0, failpoints: str = ""
+        self,
+        name: str,
+        *switches: str,
+        slot: str = "a",
+        lease: float = 5.0,
+        failpoints: str = "",
+        stderr: int | None = None,
     ) -> subprocess.Popen:
         environment = os.environ | {
             "MUSTER_KAFKA_BOOTSTRAP": self.kafka,
@@ -54,7 +61,9 @@ class Chain:
             "MUSTER_SEED": str(len(self.processes)),
         }
         command = [sys.executable, "-m", "tests.support.echo", name, *switches]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=stderr, text=True
+        )
         self.processes.append(process)
         return process
 
@@ -150,6 +159,37 @@ async def test_every_message_passes_once(chain: Chain) -> None:
     await chain.settled()
 
     assert await chain.verdict() == "ok"
+
+
+async def test_the_second_process_of_a_slot_ends_and_names_the_first(chain: Chain) -> None:
+    first = chain.start("admission")
+    chain.start("quota")
+    await chain.feed(count=20)
+    await chain.settled(wanted=20)
+
+    second = chain.start("admission", stderr=subprocess.PIPE)
+    _, said = await asyncio.to_thread(second.communicate, timeout=20)
+
+    assert 1 == second.returncode
+    assert said.startswith("slot admission-a is held by another process, pid ")
+    assert f"pid {first.pid} on {socket.gethostname()}: end it" in said
+    assert 1 == said.count("\n")
+    assert first.poll() is None
+    assert "1" == chain.database.execute("SELECT max(epoch) FROM admission.lease").strip()
+
+
+async def test_a_killed_process_is_followed_by_the_next_of_its_slot_at_once(chain: Chain) -> None:
+    first = chain.start("admission", lease=60.0)
+    chain.start("quota")
+    await chain.feed(count=20)
+    await chain.settled(wanted=20)
+    first.kill()  # and not waited for: a zombie is dead, too
+
+    chain.start("admission", lease=60.0)
+    await chain.feed(20, count=20)
+    await chain.settled(wanted=40, seconds=15)
+
+    assert "ok" == await chain.verdict(40)
 
 
 KILLS = (

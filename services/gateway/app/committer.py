@@ -21,7 +21,7 @@ import structlog
 
 from services.gateway.app.submission_rows import KnownSubmission, ValidSubmission, outcome_of
 from services.gateway.http.metrics import GROUP_ITEMS
-from shared.ports.errors import MusterError, Rejected, Transient
+from shared.ports.errors import MusterError, Rejected, SlotTaken, Transient
 from shared.ports.reader import Reader
 from shared.ports.store import Write
 from shared.runtime.handler import Change, Emit
@@ -199,13 +199,19 @@ class Committer:
         return {row["id"]: row["body_hash"] for row in rows}
 
     async def _open(self) -> None:
-        """Take the lease (again), however long it takes; waiting callers give up by themselves."""
+        """Take the lease (again), however long it takes; waiting callers give up by themselves.
+
+        Raises:
+            SlotTaken: another gateway has the name of this one.
+        """
         self.ready = False
         while not self.ready:
             await self._session.close(graceful=False)
             try:
                 await self._session.open()
                 self.ready = True
+            except SlotTaken:
+                raise
             except MusterError as error:
                 self._log.warning("session not opened", error=str(error))
                 await asyncio.sleep(BACKOFF_SECONDS)

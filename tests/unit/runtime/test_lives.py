@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shared.adapters.memory import MemoryLease
-from shared.ports.errors import LeaseLost, TaskEnded, Transient
+from shared.ports.errors import LeaseLost, SlotTaken, TaskEnded, Transient
 from shared.runtime import assemble as assemble_module
 from shared.runtime import session as session_module
 from shared.runtime.handler import Outcome
@@ -200,3 +200,16 @@ async def test_who_renews_is_ready(world, monkeypatch):
     world.clock.advance(session_module.READY_SECONDS)
     await world.until(lambda: session.ready)
     await session.close(graceful=False)
+
+
+async def test_a_second_process_of_a_slot_ends_and_takes_no_turns(world, monkeypatch):
+    async def taken(_: MemoryLease) -> bool:
+        raise SlotTaken("slot a is held by another process")
+
+    monkeypatch.setattr(MemoryLease, "try_acquire", taken)
+    world.begin()
+
+    with pytest.raises(SlotTaken, match="slot a is held"):
+        await asyncio.wait_for(world.task, 2)
+    world.task = None
+    assert world.shard.epoch == 0
