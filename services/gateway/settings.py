@@ -7,14 +7,14 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from shared.ports.kafka_access import KafkaAccess
+from shared.ports.kafka_access import KafkaAccess, TopicSettings
 from shared.runtime.settings import Settings
 from shared.runtime.trimming import RETENTION_DAYS_MIN
 
 ROLES = frozenset(("http", "projection"))
 
 
-class GatewaySettings(Settings):
+class GatewaySettings(Settings, TopicSettings):
     """What a gateway process must be told."""
 
     gateway_roles: str = Field(
@@ -73,9 +73,6 @@ class GatewaySettings(Settings):
         "only, as kafka_user",
     )
     kafka_admin_password: SecretStr = Field(default=SecretStr(""), description="its password")
-    topic_replication: int = Field(
-        default=1, ge=1, description="replicas of the topics that are made for a team"
-    )
 
     @property
     def kafka_admin(self) -> KafkaAccess:

@@ -68,6 +68,14 @@ def access_of(variables: Mapping[str, str]) -> KafkaAccess:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class TopicCopies:
+    """How many brokers have a record of a topic, and how many before it is acknowledged."""
+
+    replication: int = 1
+    min_insync: int = 1
+
+
 class KafkaSettings(BaseSettings):
     """What every process that talks to Kafka must be told."""
 
@@ -101,3 +109,32 @@ class KafkaSettings(BaseSettings):
             password=self.kafka_password,
             ca_file=self.kafka_ca_file,
         )
+
+
+class TopicSettings(KafkaSettings):
+    """What a process that makes topics must be told beside."""
+
+    topic_replication: int = Field(
+        default=1, ge=1, description="brokers that have each topic which is made from now on"
+    )
+    topic_min_insync_replicas: int = Field(
+        default=1,
+        ge=1,
+        description="brokers that must have a record before it is acknowledged, of those with the"
+        " topic; 2 of 3 survive the loss of one",
+    )
+
+    @model_validator(mode="after")
+    def _as_many_as_there_are(self) -> Self:
+        """More than there are would refuse every record."""
+        if self.topic_min_insync_replicas > self.topic_replication:
+            raise ValueError(
+                f"topic_min_insync_replicas is {self.topic_min_insync_replicas}, and must be at"
+                f" most topic_replication, which is {self.topic_replication}"
+            )
+        return self
+
+    @property
+    def topic_copies(self) -> TopicCopies:
+        """Of each topic that is made."""
+        return TopicCopies(self.topic_replication, self.topic_min_insync_replicas)

@@ -30,14 +30,14 @@ class TeamAccess:
     def __init__(self, settings: GatewaySettings, random_bytes: Callable[[int], bytes]) -> None:
         self._access = settings.kafka_admin
         self._prefix = settings.topic_prefix
-        self._replication = settings.topic_replication
+        self._copies = settings.topic_copies
         self._random_bytes = random_bytes
         self.keeps_users = bool(settings.kafka_admin_user)
 
     async def prepare(self, team: str) -> None:
         """Topics and grants; what is written to the topics from now on is read."""
         topics = (team_submissions(team), team_results(team))
-        await create_topics(self._access, self._prefix, topics, replication=self._replication)
+        await create_topics(self._access, self._prefix, topics, copies=self._copies)
         if self.keeps_users:
             await admit_team(self._access, team, self._prefix)
 

@@ -1,7 +1,9 @@
 """Creates topics from the topic table: `python -m shared.adapters.kafka.topics create`.
 
 Auto-creation is off on the broker, so a topic exists only if it stands in events/topics.py or
-belongs to a team. Creating what exists is no error.
+belongs to a team. Creating what exists is no error. The broker is that of MUSTER_KAFKA_BOOTSTRAP;
+with three brokers, MUSTER_TOPIC_REPLICATION=3 and MUSTER_TOPIC_MIN_INSYNC_REPLICAS=2 keep every
+acknowledged record when one of them is lost.
 """
 
 from __future__ import annotations
@@ -9,60 +11,64 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import sys
 from collections.abc import Sequence
 from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from pydantic import ValidationError
 
 from shared.adapters.kafka.client import options, start
 from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, Topic, record_bytes_max
 from shared.ports.errors import Transient
-from shared.ports.kafka_access import KafkaAccess, KafkaSettings
+from shared.ports.kafka_access import KafkaAccess, TopicCopies, TopicSettings
 
 ALREADY_EXISTS: Final = 36
 DEAD_LETTER_RETENTION_HOURS: Final = 24 * 14
+ONE_COPY: Final = TopicCopies()
 
 
 async def create_topics(
-    access: KafkaAccess, prefix: str, topics: Sequence[Topic], *, replication: int = 1
+    access: KafkaAccess, prefix: str, topics: Sequence[Topic], *, copies: TopicCopies = ONE_COPY
 ) -> None:
-    """Create `topics` and their dead-letter topics; idempotent.
+    """Create `topics` and their dead-letter topics; idempotent, those that exist stay as they are.
 
     Raises:
         Transient: the broker refused one, with its error code (aiokafka does not raise).
     """
-    wanted = [one for topic in topics for one in _with_dead_letters(topic, prefix, replication)]
+    wanted = [one for topic in topics for one in _with_dead_letters(topic, prefix, copies)]
     client = AIOKafkaAdminClient(**options(access), request_timeout_ms=20_000)
     try:
         await start(client, access)
         reply = await client.create_topics(wanted)
     finally:
         await client.close()
-    for name, code, *rest in reply.topic_errors:
+    for name, code, *why in reply.topic_errors:
         if code not in (0, ALREADY_EXISTS):
-            raise Transient(f"topic {name}: error {code} {rest}")
+            raise Transient(f"topic {name}: error {code} {' '.join(map(str, why))}")
 
 
-def _with_dead_letters(topic: Topic, prefix: str, replication: int) -> list[NewTopic]:
+def _with_dead_letters(topic: Topic, prefix: str, copies: TopicCopies) -> list[NewTopic]:
     name = topic.on_broker(prefix)
     largest = record_bytes_max(topic.name)
     dead_hours = DEAD_LETTER_RETENTION_HOURS
     return [
-        _new(name, topic.partitions, topic.retention_hours, largest, replication),
-        _new(name + DEAD_LETTER_SUFFIX, topic.partitions, dead_hours, largest, replication),
+        _new(name, topic.partitions, topic.retention_hours, largest, copies),
+        _new(name + DEAD_LETTER_SUFFIX, topic.partitions, dead_hours, largest, copies),
     ]
 
 
 def _new(
-    name: str, partitions: int, retention_hours: int, largest: int, replication: int
+    name: str, partitions: int, retention_hours: int, largest: int, copies: TopicCopies
 ) -> NewTopic:
     retention_ms = retention_hours * 3_600_000 if retention_hours > 0 else -1
     return NewTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=replication,
+        replication_factor=copies.replication,
         topic_configs={
             "retention.ms": str(retention_ms),
+            "min.insync.replicas": str(copies.min_insync),
             "max.message.bytes": str(largest),
             "message.timestamp.type": "LogAppendTime",
         },
@@ -71,11 +77,19 @@ def _new(
 
 def main() -> None:
     """Create every topic of the table on the broker of MUSTER_KAFKA_BOOTSTRAP."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("action", choices=["create"])
     parser.parse_args()
     prefix = os.environ.get("MUSTER_TOPIC_PREFIX", "muster")
-    asyncio.run(create_topics(KafkaSettings().kafka, prefix, TOPICS))
+    try:
+        settings = TopicSettings()
+        asyncio.run(create_topics(settings.kafka, prefix, TOPICS, copies=settings.topic_copies))
+    except ValidationError as error:
+        sys.exit("; ".join(one["msg"] for one in error.errors()))
+    except Transient as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
