@@ -1,7 +1,7 @@
 """Backfill where quota is what is short: what comes free of it is kept for whatever is first.
 
-EASY backfill (Lifka, The ANL/IBM SP scheduling system, 1995) with quota in the place of nodes. Work
-that needs much would wait for ever while much that needs little takes each bit that is given
+EASY backfill (Lifka, The ANL/IBM SP scheduling system, 1995) with quota in the place of nodes.
+Work that needs much would wait for ever while much that needs little takes each bit that is given
 back. So for the first that lacks quota the time is worked out at which enough will have been given
 back, by expected ends. What comes after it may start if it will have ended by then, or within what
 is left over beside it at that time.
