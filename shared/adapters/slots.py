@@ -33,7 +33,7 @@ class SlotCheck:
     """Tells a living process of the own slot from one that died.
 
     Attributes:
-        process: this process, as `this_process` names it; "" takes the lease without a question.
+        process: this process, as `this_process` names it.
     """
 
     def __init__(self, slot: str, process: str) -> None:
@@ -47,10 +47,9 @@ class SlotCheck:
         Raises:
             SlotTaken: another process of this slot has just renewed the lease.
         """
-        mine = holder.slot != self._slot or holder.process in ("", self.process)
-        if mine or not self.process or _is_gone(holder.process):
+        if holder.slot != self._slot or holder.process in ("", self.process):
             return True
-        if holder.silent_seconds > SILENT_SECONDS:
+        if holder.silent_seconds > SILENT_SECONDS or _is_gone(holder.process):
             return True
         before, self._seen = self._seen, holder
         if before is None or before.process != holder.process:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -66,6 +66,12 @@ def access_of(variables: Mapping[str, str]) -> KafkaAccess:
         password=SecretStr(variables.get("MUSTER_KAFKA_PASSWORD", "")),
         ca_file=variables.get("MUSTER_KAFKA_CA_FILE", ""),
     )
+
+
+def problems(error: ValidationError) -> str:
+    """What is wrong with settings, each with its field where it is of one, in one line."""
+    told = [(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors()]
+    return "; ".join(f"{field}: {message}" if field else message for field, message in told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,16 +96,14 @@ class Loop:
                     if await self._turn():
                         failed = 0
             except SlotTaken:
-                await self._end()
+                await self._end(graceful=False)
                 raise
             except MusterError as error:
                 failed += 1
                 await self._end_life(error)
                 if failed > FAILED_LIVES_MAX:
                     raise
-        await self._units.suspend()
-        await self._session.close(graceful=True)
-        await self._polling.close()
+        await self._end(graceful=True)
 
     def _waits(self) -> bool:
         """A standby is alive while it waits for the lease, and ends when it is told to."""
@@ -120,16 +118,16 @@ class Loop:
         self.ready = True
         self._log.info("ready", **_sizes(restored))
 
-    async def _end(self) -> None:
-        await self._session.close(graceful=False)
+    async def _end(self, *, graceful: bool) -> None:
+        await self._units.suspend()
+        await self._session.close(graceful=graceful)
         await self._polling.close()
 
     async def _end_life(self, error: MusterError) -> None:
         self.ready = False
-        await self._units.suspend()
         self._log.warning("reloading", error=f"{type(error).__name__}: {error}")
         telemetry.RELOADS.labels(self._name, type(error).__name__).inc()
-        await self._end()
+        await self._end(graceful=False)
         await asyncio.sleep(BACKOFF_SECONDS)
 
     async def _turn(self) -> bool:

@@ -47,14 +47,20 @@ def borrowed(scene: Scene, work: Workload) -> dict[str, tuple[int, int, int]]:
     return {node.name: node.borrowed("a100") for node in scene.tree.node(work.queue).path()}
 
 
-def grows(
-    scene: Scene, work: Workload, before: dict[str, tuple[int, int, int]], gone_ids: set[str]
-) -> bool:
-    """Whether a node would borrow more than before although one of those below it has gone."""
+def borrowed_with(scene: Scene, work: Workload) -> dict[str, tuple[int, int, int]]:
+    """The same once the least of the preemptor is charged."""
     charge = amount(least_charge(smallest(gang_of(work))))
     scene.tree.charge(work.queue, "a100", charge)
     after = borrowed(scene, work)
     scene.tree.charge(work.queue, "a100", charge, -1)
+    return after
+
+
+def grows(
+    scene: Scene, work: Workload, before: dict[str, tuple[int, int, int]], gone_ids: set[str]
+) -> bool:
+    """Whether a node would borrow more than before although one of those below it has gone."""
+    after = borrowed_with(scene, work)
     queues = [scene.tree.node(scene.occupants.tenants.running[one].queue) for one in gone_ids]
     below = {node.name for queue in queues for node in queue.path()}
     return any(
@@ -73,10 +79,7 @@ def borrows_from_others(
     Reclaim is for nominal quota and a fair share for the smaller share: a victim of the own queue
     may be what the other one goes for.
     """
-    charge = amount(least_charge(smallest(gang_of(work))))
-    scene.tree.charge(work.queue, "a100", charge)
-    after = borrowed(scene, work)
-    scene.tree.charge(work.queue, "a100", charge, -1)
+    after = borrowed_with(scene, work)
     queues = [scene.tree.node(scene.occupants.tenants.running[one].queue) for one in gone_ids]
     return any(
         more > less

@@ -29,7 +29,7 @@ from shared.events.codec import decode, encode_payload
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received, time_of_id
 from shared.ports.errors import MusterError
-from shared.ports.kafka_access import KafkaAccess, KafkaSettings
+from shared.ports.kafka_access import KafkaAccess, KafkaSettings, problems
 
 IDLE_SECONDS: Final = 2.0
 CANNOT: Final = 2
@@ -136,8 +136,7 @@ def main() -> None:
             replay(given.database, access, given.prefix, cell=given.cell, seed=given.seed)
         )
     except ValidationError as error:
-        problems = "; ".join(one["msg"] for one in error.errors())
-        _end(f"settings of Kafka: {problems} (MUSTER_KAFKA_*, docs/settings.md)")
+        _end(f"settings of Kafka: {problems(error)} (MUSTER_KAFKA_*, docs/settings.md)")
     except (MusterError, InputsMissing, OSError, ValueError) as error:
         _end(f"{error}; --database and --kafka are those of a system that runs")
     print(json.dumps(counts))  # noqa: T201  # the result of a command

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from shared.adapters.kafka.client import options, start
 from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, Topic, record_bytes_max
 from shared.ports.errors import Transient
-from shared.ports.kafka_access import KafkaAccess, TopicCopies, TopicSettings
+from shared.ports.kafka_access import KafkaAccess, TopicCopies, TopicSettings, problems
 
 ALREADY_EXISTS: Final = 36
 DEAD_LETTER_RETENTION_HOURS: Final = 24 * 14
@@ -87,7 +87,7 @@ def main() -> None:
         settings = TopicSettings()
         asyncio.run(create_topics(settings.kafka, prefix, TOPICS, copies=settings.topic_copies))
     except ValidationError as error:
-        sys.exit("; ".join(one["msg"] for one in error.errors()))
+        sys.exit(f"settings of Kafka: {problems(error)}")
     except Transient as error:
         sys.exit(str(error))
 
