@@ -154,7 +154,7 @@ class World:
         if offer is None or workload_id in self._charged:
             return True
         workload = offer.workload
-        if not take(self.cluster, workload, placement):
+        if not take(self.cluster, workload, placement.pods):
             return False
         self.tree.charge(workload.queue, placement.flavor, amount(placement.charge))
         self._promised.append((workload, placement))

@@ -14,8 +14,8 @@ from shared.core.placement.place import PlacementRequest, place
 from shared.core.preemption.defragmentation.plan import DefragmentationLimits
 from shared.core.preemption.eligibility.occupant import Occupant
 from shared.core.preemption.eligibility.occupants import Occupants
+from shared.core.preemption.moves import take
 from shared.core.preemption.moves.moving import MovingState, choose_moves
-from shared.core.preemption.moves.vacating import take
 from shared.core.preemption.victims.choose import (
     EvictionPlan,
     NoEviction,
@@ -217,11 +217,11 @@ class Scene:
             self.evict(victim.workload_id, victim.pods)
         for move in plan.moves:
             mover = self.occupants.tenants.running[move.workload_id]
-            assert take(self.cluster, mover.workload, move.placement), move
+            assert take(self.cluster, mover.workload, move.placement.pods), move
             pods, pod_sets = mover.placement.pods, mover.workload.spec.pod_sets
             self.cluster.release(mover.team, pods, pod_sets)
             self.occupants.put(dataclasses.replace(mover, placement=move.placement))
-        assert take(self.cluster, work, plan.placement)
+        assert take(self.cluster, work, plan.placement.pods)
         self.tree.charge(work.queue, "a100", amount(plan.placement.charge))
 
     def _used(self) -> dict[tuple[str, str], list[int]]:

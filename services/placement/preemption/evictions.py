@@ -172,7 +172,7 @@ class Evictions:
         # A nomination of what moves is not withdrawn: there is none.
         shut = not state.usage.names(workload.queue, placement.flavor)
         fits = not shut and placement.charge.fits_in(headroom)
-        if not fits or not take(state.cluster, workload, placement):
+        if not fits or not take(state.cluster, workload, placement.pods):
             text = "its victims are gone, but room or quota changed meanwhile"
             self._tell_expired(record, reservation, (Reason.NO_LONGER_FITS, text), message)
             return

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import Node, Spread
+from shared.core.model.units import pods_within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +40,5 @@ def pods_when_empty(node: Node, gpus: int, need: WholeNodesNeed) -> int:
     """Parts that a node with so many whole `gpus` holds when nothing else is on it."""
     demand = need.demand
     pods = gpus // demand.gpus
-    if demand.cpu_milli:
-        pods = min(pods, node.cpu_milli // demand.cpu_milli)
-    if demand.memory_mib:
-        pods = min(pods, node.memory_mib // demand.memory_mib)
+    pods = pods_within(pods, node.cpu_milli, demand.cpu_milli, node.memory_mib, demand.memory_mib)
     return min(pods, 1) if need.apart else pods

@@ -24,6 +24,32 @@ def saturating_add(left: int, right: int) -> int:
     return min(left + right, UNLIMITED)
 
 
+def pods_within(
+    pods: int,
+    free_cpu_milli: int,
+    cpu_milli: int | None,
+    free_memory_mib: int,
+    memory_mib: int | None,
+) -> int:
+    """`pods`, or as many as CPU and memory allow of those that ask for so much; >= 0. O(1).
+
+    The one rule by which a node's room is limited by what is not a GPU.
+    """
+    if cpu_milli:
+        pods = min(pods, free_cpu_milli // cpu_milli)
+    if memory_mib:
+        pods = min(pods, free_memory_mib // memory_mib)
+    return max(pods, 0)
+
+
+def shares_within(held_milli: int, free_memory_mib: int, milli: int, memory_mib: int) -> int:
+    """How many shares of `milli` (> 0) and `memory_mib` a GPU takes beside `held_milli`. O(1)."""
+    shares = (GPU_MILLI - held_milli) // milli
+    if memory_mib:
+        shares = min(shares, free_memory_mib // memory_mib)
+    return max(shares, 0)
+
+
 class Resources(Value, frozen=True, kw_only=True):
     """An amount of GPU, CPU and memory; each is >= 0 in a request, and may be `UNLIMITED`."""
 

@@ -50,21 +50,29 @@ __all__ = [
 def place(cluster: Cluster, request: PlacementRequest) -> Placement | Refusal:
     """A placement, with `cluster` charged already; or the reason, with nothing changed."""
     gang = gang_of(request.workload, request.pins)
-    for flavor in request.flavors:
-        headroom = request.headroom.get(flavor, NOTHING)
-        statement = attempt(cluster, gang, flavor, headroom)
-        if statement is not None:
-            cluster.packing(flavor).mix.note(gang, placed=True)
-            return placement_of(flavor, statement)
-    for flavor in request.flavors if spare_units(gang) else ():
-        headroom = request.headroom.get(flavor, NOTHING)
-        statement = attempt_most(cluster, gang, flavor, headroom)
-        if statement is not None:
-            cluster.packing(flavor).mix.note(gang, placed=True)
-            return placement_of(flavor, statement)
+    found = first_fit(cluster, gang, request)
+    if found is not None:
+        flavor, statement = found
+        cluster.packing(flavor).mix.note(gang, placed=True)
+        return placement_of(flavor, statement)
     if not request.asked_before:
         _note_refused(cluster, gang, request.flavors)
     return explain(cluster, request)
+
+
+def first_fit(
+    cluster: Cluster, gang: Gang, request: PlacementRequest
+) -> tuple[str, Statement] | None:
+    """The flavor that takes the gang, and what was charged for it; None, and nothing charged.
+
+    Whole in the first flavor that takes it so; in none, then as much of an elastic gang as fits.
+    """
+    for tried in (attempt, attempt_most) if spare_units(gang) else (attempt,):
+        for flavor in request.flavors:
+            statement = tried(cluster, gang, flavor, request.headroom.get(flavor, NOTHING))
+            if statement is not None:
+                return flavor, statement
+    return None
 
 
 def _note_refused(cluster: Cluster, gang: Gang, flavors: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from shared.core.cluster.gpu_use import GpuUse
 from shared.core.cluster.node_state import NodeState
 from shared.core.model.demand import PodDemand
 from shared.core.model.nouns import WHOLE_MASK, GpuShare
-from shared.core.model.units import GPU_MILLI, SLICES, UNLIMITED
+from shared.core.model.units import GPU_MILLI, SLICES, UNLIMITED, pods_within, shares_within
 from shared.core.scoring.spare_cpu import pick_gpus
 
 
@@ -20,12 +20,13 @@ def node_room(node: NodeState, demand: PodDemand, team: str) -> int:
     """
     if not node.schedulable:
         return 0
-    room = gpu_room(node, demand, team)
-    if demand.cpu_milli:
-        room = min(room, node.free_cpu_milli // demand.cpu_milli)
-    if demand.memory_mib:
-        room = min(room, node.free_memory_mib // demand.memory_mib)
-    return max(room, 0)
+    return pods_within(
+        gpu_room(node, demand, team),
+        node.free_cpu_milli,
+        demand.cpu_milli,
+        node.free_memory_mib,
+        demand.memory_mib,
+    )
 
 
 def gpu_room(node: NodeState, demand: PodDemand, team: str) -> int:
@@ -92,10 +93,7 @@ def takes_share(use: GpuUse, demand: PodDemand, team: str) -> bool:
 def _shares_room(use: GpuUse, demand: PodDemand, team: str) -> int:
     if not (use.offers_whole or (use.offers_shares and use.team == team)):
         return 0
-    room = (GPU_MILLI - use.milli) // demand.milli
-    if demand.share_memory_mib:
-        room = min(room, use.free_memory_mib // demand.share_memory_mib)
-    return max(room, 0)
+    return shares_within(use.milli, use.free_memory_mib, demand.milli, demand.share_memory_mib)
 
 
 def _tightest_gpu(node: NodeState, demand: PodDemand, team: str) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from shared.core.cluster.node_class import NodeClass
 from shared.core.model.demand import PodDemand
-from shared.core.model.units import GPU_MILLI
+from shared.core.model.units import GPU_MILLI, pods_within
 from shared.core.scoring.cells import Ints
 from shared.core.scoring.mix import PodClass
 from shared.core.scoring.policy import CORES, GPUS, Floats, Learned, NodePlaces, Places
@@ -84,7 +84,7 @@ def _pods(asked: PodClass, nodes: NodeClass) -> int:
     if asked.products and nodes.key.product not in asked.products:
         return 0
     by_gpu = nodes.key.gpus // asked.gpus
-    return min(by_gpu, nodes.key.cpu_milli // asked.cpu_milli) if asked.cpu_milli else by_gpu
+    return pods_within(by_gpu, nodes.key.cpu_milli, asked.cpu_milli, 0, 0)
 
 
 def _large_table(prices: Mapping[PodClass, float], product: str) -> Floats:

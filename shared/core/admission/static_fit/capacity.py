@@ -12,7 +12,7 @@ from shared.core.model.charges import least_count
 from shared.core.model.mig.reported import table_of
 from shared.core.model.mig.table import MigTable
 from shared.core.model.nouns import PodSet, Spread, WorkloadSpec
-from shared.core.model.units import GPU_MILLI
+from shared.core.model.units import GPU_MILLI, pods_within, shares_within
 
 MANY: Final = 1 << 40
 
@@ -76,11 +76,9 @@ def pods_per_node(pod_set: PodSet, shape: NodeShape, *, aligned: bool = False) -
     pods = gpu_pods_per_node(pod_set, shape)
     if aligned and pod_set.gpu.count:
         pods = sum(gpus // pod_set.gpu.count for gpus in shape.gpus_by_numa)
-    if pod_set.cpu_milli:
-        pods = min(pods, shape.cpu_milli // pod_set.cpu_milli)
-    if pod_set.memory_mib:
-        pods = min(pods, shape.memory_mib // pod_set.memory_mib)
-    return pods
+    return pods_within(
+        pods, shape.cpu_milli, pod_set.cpu_milli, shape.memory_mib, pod_set.memory_mib
+    )
 
 
 def gpu_pods_per_node(pod_set: PodSet, shape: NodeShape) -> int:
@@ -89,8 +87,8 @@ def gpu_pods_per_node(pod_set: PodSet, shape: NodeShape) -> int:
     if gpu.count:
         return shape.gpus // gpu.count
     if gpu.milli:
-        by_memory = shape.gpu_memory_mib // gpu.memory_mib
-        return shape.gpus * min(GPU_MILLI // gpu.milli, by_memory)
+        shares = shares_within(0, shape.gpu_memory_mib, gpu.milli, gpu.memory_mib)
+        return shape.gpus * shares
     if gpu.mig_profile:
         return instances(gpu.mig_profile, shape) // max(gpu.mig_count, 1)
     return MANY

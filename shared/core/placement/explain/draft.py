@@ -17,7 +17,7 @@ from shared.core.cluster.node_state import NodeState, copy_of
 from shared.core.cluster.topology import chain
 from shared.core.model.demand import Gang, PodDemand
 from shared.core.model.nouns import Level, Spread
-from shared.core.model.units import UNLIMITED
+from shared.core.model.units import UNLIMITED, pods_within
 from shared.core.placement.feasibility import permitted
 from shared.core.placement.room import Place, RoomIndex, room_index
 from shared.core.scoring import Cluster, node_room, shares_on
@@ -130,12 +130,14 @@ class _Left:
         node = self._node
         if self._exact:
             return node_room(node, demand, self._team)
-        pairs = (
-            (node.free_count - self._gpus, demand.gpus),
-            (node.free_cpu_milli - self._cpu_milli, demand.cpu_milli),
-            (node.free_memory_mib - self._memory_mib, demand.memory_mib),
+        gpus = demand.gpus
+        return pods_within(
+            (node.free_count - self._gpus) // gpus if gpus else UNLIMITED,
+            node.free_cpu_milli - self._cpu_milli,
+            demand.cpu_milli,
+            node.free_memory_mib - self._memory_mib,
+            demand.memory_mib,
         )
-        return max(min((have // need for have, need in pairs if need), default=UNLIMITED), 0)
 
     def take(self, demand: PodDemand, pods: int) -> None:
         """Note `pods` pods more, for which there is room."""

@@ -12,7 +12,7 @@ from shared.core.preemption.defragmentation.defragment import (
 )
 from shared.core.preemption.defragmentation.evacuation import parts_of
 from shared.core.preemption.defragmentation.plan import DefragmentationLimits, Plan
-from shared.core.preemption.defragmentation.rehearsal import Move, takes
+from shared.core.preemption.defragmentation.rehearsal import Move, take
 
 __all__ = [
     "DefragmentationLimits",
@@ -23,5 +23,5 @@ __all__ = [
     "Running",
     "defragment",
     "parts_of",
-    "takes",
+    "take",
 ]

@@ -6,7 +6,7 @@ still held, then the old one is given back. After `rollback` the cluster is as i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,7 @@ from shared.core.cluster.state import pod_size
 from shared.core.cluster.tenants import Running, Tenants
 from shared.core.model.demand import Gang, gang_of
 from shared.core.model.mig.table import MEDIA_BIT
-from shared.core.model.nouns import WHOLE_MASK, GpuShare, Placement, PodPlacement
+from shared.core.model.nouns import WHOLE_MASK, GpuShare, Placement, PodPlacement, Workload
 from shared.core.model.units import GPU_MILLI, Resources
 from shared.core.model.value import replace
 from shared.core.placement.gang import attempt
@@ -89,16 +89,9 @@ class MoveRehearsal:
         """Make the very same move again; False, and nothing done, if its place is not free."""
         self.steps += 1
         workload = self._tenants.running[move.workload_id].workload
-        sizes = {pod_set.name: pod_size(pod_set) for pod_set in workload.spec.pod_sets}
-        charged: list[PodPlacement] = []
-        for pod in move.to_pods:
-            node = self._cluster.nodes[pod.node]
-            if not takes(node, pod.shares, workload.team, sizes[pod.pod_set]):
-                self._cluster.release(workload.team, charged, workload.spec.pod_sets)
-                return False
-            self._cluster.charge(workload.team, (pod,), workload.spec.pod_sets)
-            charged.append(pod)
-        self._cluster.release(workload.team, charged, workload.spec.pod_sets)
+        if not take(self._cluster, workload, move.to_pods):
+            return False
+        self._cluster.release(workload.team, move.to_pods, workload.spec.pod_sets)
         self._carry_out(move)
         return True
 
@@ -137,6 +130,20 @@ class MoveRehearsal:
                 for gpu in node.inventory.gpus
             )
             self._cluster.put_node(replace(node.inventory, gpus=changed))
+
+
+def take(cluster: Cluster, workload: Workload, pods: Sequence[PodPlacement]) -> bool:
+    """Charge exactly `pods`; False, and nothing charged, if any part of them is not free."""
+    sizes = {pod_set.name: pod_size(pod_set) for pod_set in workload.spec.pod_sets}
+    charged: list[PodPlacement] = []
+    for pod in pods:
+        node = cluster.nodes.get(pod.node)
+        if node is None or not takes(node, pod.shares, workload.team, sizes[pod.pod_set]):
+            cluster.release(workload.team, charged, workload.spec.pod_sets)
+            return False
+        cluster.charge(workload.team, (pod,), workload.spec.pod_sets)
+        charged.append(pod)
+    return True
 
 
 def takes(

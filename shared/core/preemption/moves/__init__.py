@@ -4,8 +4,9 @@
 gone, and `take` that very place later.
 """
 
+from shared.core.preemption.defragmentation import take
 from shared.core.preemption.moves.moving import MovingState, choose_moves, limits_for, may_ask
-from shared.core.preemption.moves.vacating import Holder, Mover, place_without, take
+from shared.core.preemption.moves.vacating import Holder, Mover, place_without
 
 __all__ = [
     "Holder",

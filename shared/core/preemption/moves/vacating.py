@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.core.cluster.state import pod_size
-from shared.core.cluster.statement import Statement
 from shared.core.model.demand import Gang, gang_of
-from shared.core.model.nouns import Placement, PodPlacement, Workload
+from shared.core.model.nouns import Placement, Workload
 from shared.core.model.request import PlacementRequest
-from shared.core.model.units import NOTHING
-from shared.core.placement.gang import attempt, attempt_most, spare_units
-from shared.core.placement.place import placement_of
-from shared.core.preemption.defragmentation import takes
+from shared.core.placement.place import first_fit, placement_of
+from shared.core.preemption.defragmentation import take
 from shared.core.scoring import Cluster
 
 Holder = tuple[Workload, Placement]
@@ -53,7 +49,7 @@ def place_without(
 def _goes_on(cluster: Cluster, mover: Mover, moved: list[Mover]) -> bool:
     """Place before evict; whether its new place was free."""
     workload, before, after = mover
-    if not take(cluster, workload, after):
+    if not take(cluster, workload, after.pods):
         return False
     cluster.release(workload.team, before.pods, workload.spec.pod_sets)
     moved.append(mover)
@@ -61,37 +57,11 @@ def _goes_on(cluster: Cluster, mover: Mover, moved: list[Mover]) -> bool:
 
 
 def _first(cluster: Cluster, gang: Gang, request: PlacementRequest) -> Placement | None:
-    """In the order of `core.placement.place`: whole in any flavor, then as much as fits."""
-    for flavor in request.flavors:
-        headroom = request.headroom.get(flavor, NOTHING)
-        placement = _undone(flavor, attempt(cluster, gang, flavor, headroom))
-        if placement is not None:
-            return placement
-    for flavor in request.flavors if spare_units(gang) else ():
-        headroom = request.headroom.get(flavor, NOTHING)
-        placement = _undone(flavor, attempt_most(cluster, gang, flavor, headroom))
-        if placement is not None:
-            return placement
-    return None
-
-
-def _undone(flavor: str, statement: Statement | None) -> Placement | None:
-    if statement is None:
+    """Where the gang would go; nothing stays charged."""
+    found = first_fit(cluster, gang, request)
+    if found is None:
         return None
+    flavor, statement = found
     placement = placement_of(flavor, statement)
     statement.rollback()
     return placement
-
-
-def take(cluster: Cluster, workload: Workload, placement: Placement) -> bool:
-    """Charge exactly `placement`; False, and nothing charged, if any part of it is not free."""
-    sizes = {pod_set.name: pod_size(pod_set) for pod_set in workload.spec.pod_sets}
-    charged: list[PodPlacement] = []
-    for pod in placement.pods:
-        node = cluster.nodes.get(pod.node)
-        if node is None or not takes(node, pod.shares, workload.team, sizes[pod.pod_set]):
-            cluster.release(workload.team, charged, workload.spec.pod_sets)
-            return False
-        cluster.charge(workload.team, (pod,), workload.spec.pod_sets)
-        charged.append(pod)
-    return True

@@ -7,7 +7,7 @@ from typing import Any
 from shared.core.model.nouns import Placement, Workload
 from shared.core.model.value import replace
 from shared.core.placement.place import PlacementRequest, place
-from shared.core.preemption.moves.vacating import place_without, take
+from shared.core.preemption.moves import place_without, take
 from shared.core.scoring.cluster import Cluster
 from tests.support.placement_driver import a_node, a_workload, gpu_limit
 
@@ -71,14 +71,14 @@ def test_exactly_the_promised_place_is_taken_or_nothing_is():
     found: Any = place_without(cluster, [(holder, held)], a_request(workload))
     full = cluster.digest()
 
-    assert not take(cluster, workload, found)
+    assert not take(cluster, workload, found.pods)
     assert full == cluster.digest()
     cluster.release(holder.team, held.pods[:1], holder.spec.pod_sets)
     half = cluster.digest()
-    assert not take(cluster, workload, found)
+    assert not take(cluster, workload, found.pods)
     assert half == cluster.digest()
     cluster.release(holder.team, held.pods[1:], holder.spec.pod_sets)
-    assert take(cluster, workload, found)
+    assert take(cluster, workload, found.pods)
     assert 8_000 == cluster.gpu_milli_used()
 
 
@@ -87,4 +87,4 @@ def test_a_place_on_a_node_that_is_gone_cannot_be_taken():
     cluster.release(holder.team, held.pods, holder.spec.pod_sets)
     cluster.remove_node(held.pods[0].node)
 
-    assert not take(cluster, holder, held)
+    assert not take(cluster, holder, held.pods)
