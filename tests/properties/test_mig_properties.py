@@ -51,7 +51,7 @@ def any_history(seed: int) -> tuple[Random, str, History]:
 
 
 def pool_of(fleet: Cluster) -> tuple[MigTable, MigPool]:
-    (kind,) = fleet.kinds.values()
+    (kind,) = fleet.node_classes.values()
     assert kind.table is not None
     assert isinstance(kind.pool, MigPool)
     return kind.table, kind.pool

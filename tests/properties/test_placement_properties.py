@@ -270,7 +270,7 @@ def test_a_room_index_that_followed_the_changes_equals_one_built_anew(seed: int)
     for index in run.cluster.rooms.values():
         assert isinstance(index, RoomIndex)
         index.follow(run.cluster)
-        anew = RoomIndex(index._kinds, index._demand, index._team, distinct=index._distinct)
+        anew = RoomIndex(index._node_classes, index._demand, index._team, distinct=index._distinct)
         anew.follow(run.cluster)
         assert index._room == anew._room
         assert index._by_level == anew._by_level

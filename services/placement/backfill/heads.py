@@ -60,7 +60,7 @@ class Heads:
         largest = max(demand.gpus for demand in demands)
         return (
             record.workload.pods > 1
-            or any(key.gpus == largest for key in self._cluster.kinds)
+            or any(key.gpus == largest for key in self._cluster.node_classes)
             or waited_ms(record, now_ms) > SMALL_AFTER_MS
         )
 

@@ -90,8 +90,8 @@ class FreedRoom:
     def _see(self) -> None:
         for name in self._unseen:
             state = self._cluster.nodes.get(name)
-            if state is not None and state.kind is not None:
-                flavor = state.kind.key.flavor
+            if state is not None and state.node_class is not None:
+                flavor = state.node_class.key.flavor
                 self._shelves.setdefault(flavor, _Shelf()).put(name, _left_on(state))
         self._unseen, self._known = {}, {}
 

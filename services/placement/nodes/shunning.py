@@ -130,7 +130,7 @@ class Shunning:
     def _others(self, name: str) -> bool:
         """Whether one more node of its flavor may be shunned. O(kinds + nodes shunned)."""
         fleet, flavor = self._fleet, self._fleet.present[name].flavor
-        kinds = self._state.cluster.kinds.items()
+        kinds = self._state.cluster.node_classes.items()
         nodes = sum(kind.nodes for key, kind in kinds if key.flavor == flavor)
         out = sum(fleet.present[one].flavor == flavor for one in fleet.shunned)
         return out < shunning.nodes_max(nodes, self._policy)

@@ -143,13 +143,17 @@ class Backfill:
         return fresh
 
     def _too_much(self, promise: Promise, others: Collection[Promise]) -> bool:
-        """Whether one more would keep over half of the flavor's nodes; O(kinds)."""
+        """Whether one more would keep over half of the flavor's nodes; O(node classes)."""
         flavor = promise.flavor
         beside = [one for one in others if one.flavor == flavor]
         if len(beside) < PROMISES_FREE:
             return False
-        kinds = self._cluster.kinds.values()
-        nodes = sum(kind.nodes for kind in kinds if kind.key.flavor == flavor and kind.key.gpus)
+        node_classes = self._cluster.node_classes.values()
+        nodes = sum(
+            node_class.nodes
+            for node_class in node_classes
+            if node_class.key.flavor == flavor and node_class.key.gpus
+        )
         return 2 * sum(len(one.nodes) for one in (*beside, promise)) > nodes
 
     def _promise(

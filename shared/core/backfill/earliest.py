@@ -13,7 +13,7 @@ from shared.core.cluster.node_class import NodeClass
 from shared.core.cluster.node_state import Domain, NodeState
 from shared.core.cluster.topology import chain
 from shared.core.model.nouns import Level, Node
-from shared.core.placement.feasibility import kind_obstacle
+from shared.core.placement.feasibility import node_class_obstacle
 from shared.core.scoring import Cluster
 
 Free = tuple[int, NodeState, int]
@@ -66,14 +66,14 @@ class Earliest:
         nodes, rooms, open_to = self._cluster.nodes, self._room.nodes, waiter.rooms
         for at_ms, name in self._timeline.walk(nodes, now_ms, busy):
             state = nodes.get(name)
-            if state is None or state.kind is None or not state.schedulable:
+            if state is None or state.node_class is None or not state.schedulable:
                 continue
             if name in rooms and rooms[name] not in open_to:
                 continue
-            if state.kind not in allowed:
-                obstacle = kind_obstacle(state.kind, everywhere, need.demand, flavor)
-                allowed[state.kind] = obstacle is None
-            pods = self._pods(state, need) if allowed[state.kind] else 0
+            if state.node_class not in allowed:
+                obstacle = node_class_obstacle(state.node_class, everywhere, need.demand, flavor)
+                allowed[state.node_class] = obstacle is None
+            pods = self._pods(state, need) if allowed[state.node_class] else 0
             if pods:
                 yield at_ms, state, pods
 

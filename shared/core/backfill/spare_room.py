@@ -79,7 +79,7 @@ class SpareRoom:
 
     def _flavors_of(self, nodes: Collection[str]) -> Iterator[str]:
         states = (self._cluster.nodes.get(name) for name in nodes)
-        return (state.kind.key.flavor for state in states if state and state.kind)
+        return (state.node_class.key.flavor for state in states if state and state.node_class)
 
     def note_width(self, flavor: str, gpus: int, now_ms: int) -> None:
         """A gang of so many GPUs began; times do not fall. O(1) on the mean."""
@@ -150,8 +150,8 @@ class SpareRoom:
         nodes = self._cluster.nodes
         for at_ms, name in self._timeline.walk(nodes, now_ms, {}):
             state = nodes.get(name)
-            if state is not None and state.kind is not None and state.schedulable:
-                key = state.kind.key
+            if state is not None and state.node_class is not None and state.schedulable:
+                key = state.node_class.key
                 if key.gpus:
                     found.setdefault(key.flavor, []).append((at_ms, state, key.gpus))
         return found

@@ -1,7 +1,8 @@
 """Nodes that no filter can tell apart, and the free lists on which their free capacity lies.
 
-Static filters (flavor, product, pool, driver, taints ...) are asked once for each kind, of which a
-fleet has dozens, and never for a node. Inside a kind every node that takes new work lies on:
+Static filters (flavor, product, pool, driver, taints ...) are asked once for each node class, of
+which a
+fleet has dozens, and never for a node. Inside a node class every node that takes new work lies on:
 
 - one free list by its number of free whole GPUs, in order of free CPU;
 - for each GPU that a team shares: that team's free list, in order of free milli-GPU;
@@ -31,7 +32,7 @@ class CapacityIndex(NodeClass):
     def __init__(self, key: NodeClassKey, states_of: StatesOf, images: ImageIndex) -> None:
         super().__init__(key, states_of)
         self.images = images
-        """Of all kinds of the flavor."""
+        """Of all node classes of the flavor."""
         self.by_free = [FreeList() for _ in range(key.gpus + 1)]
         self.occupied = 0
         """Bit f is set while some node has exactly f whole GPUs free."""
@@ -61,7 +62,7 @@ class CapacityIndex(NodeClass):
             self._put_gpu_in(node, gpu)
 
     def withdraw(self, node: NodeState, gpus: Iterable[int]) -> None:
-        """Take `node` off all free lists: it is gone, or of another kind now."""
+        """Take `node` off all free lists: it is gone, or of another node class now."""
         self._take_out(node)
         for gpu in gpus:
             self._take_gpu_out(node, gpu)

@@ -36,7 +36,7 @@ class NodeClassKey:
 
 
 def node_class_key(node: Node, pin: int = 0) -> NodeClassKey:
-    """The kind to which `node` belongs while it has this `pin`."""
+    """The node class to which `node` belongs while it has this `pin`."""
     return NodeClassKey(
         node.flavor,
         node.product,

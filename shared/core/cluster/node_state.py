@@ -29,10 +29,10 @@ class NodeState:
         "healthy",
         "in_mig_mode",
         "inventory",
-        "kind",
         "links",
         "memory_used_mib",
         "name",
+        "node_class",
         "numa_masks",
         "pin",
         "rank",
@@ -63,8 +63,8 @@ class NodeState:
         self.numa_masks: tuple[int, ...] = ()
         """The GPUs of each NUMA domain, as masks."""
         self.pin = 0
-        """The promise for which it is kept; part of its kind."""
-        self.kind: NodeClass | None = None
+        """The promise for which it is kept; part of its node class."""
+        self.node_class: NodeClass | None = None
         self.domain: Domain | None = None
         """The tightest domain of the fabric that names it ..."""
         self.whole = False
@@ -210,7 +210,7 @@ class Domain:
 def copy_of(node: NodeState) -> NodeState:
     """A node of its own to try things on, on no free list and in no domain."""
     twin = NodeState(node.name, node.rank)
-    twin.inventory, twin.healthy, twin.kind = node.inventory, node.healthy, node.kind
+    twin.inventory, twin.healthy, twin.node_class = node.inventory, node.healthy, node.node_class
     twin.links, twin.numa_masks = node.links, node.numa_masks
     twin.uses = {index: copy(use) for index, use in node.uses.items()}
     twin.cpu_used_milli, twin.memory_used_mib = node.cpu_used_milli, node.memory_used_mib

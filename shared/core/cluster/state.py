@@ -1,7 +1,7 @@
 """The fleet with everything that is held on it, indexed so that no decision looks at all of it.
 
 Three things are kept for each node: the inventory that its agent reported, the amounts that the
-ledger holds (core/cluster/node_state.py), and its places on the free lists of its kind
+ledger holds (core/cluster/node_state.py), and its places on the free lists of its node class
 (core/cluster/capacity_index.py) and in the tree of the fabric (core/cluster/topology.py). Every
 change touches one node and moves it on these free lists. Nothing depends on the order in which
 nodes were reported: equals are told apart by a seeded rank of the name. Rebuilt from PostgreSQL at
@@ -64,21 +64,22 @@ class ClusterState(Generic[Index_co]):
         self._seed = seed
         self.nodes: dict[str, NodeState] = {}
         """By name; also nodes that are gone but still hold something."""
-        self.kinds: dict[NodeClassKey, CapacityIndex] = {}
+        self.node_classes: dict[NodeClassKey, CapacityIndex] = {}
         self.plans: dict[Hashable, tuple[tuple[CapacityIndex, ...], ...]] = {}
-        """What `placement.feasibility` worked out about the kinds; emptied with them."""
+        """What `placement.feasibility` worked out about the node classes; emptied with them."""
         self.fabric = Fabric(seed)
         self.changes_before = 0
         """Changes that are forgotten; then come these:"""
         self.changes: list[NodeState] = []
         """Nodes in the order they changed; `core.placement.room` follows it."""
         self.rooms: dict[Hashable, object] = {}
-        """Indexes of `placement.room`, which alone looks at them; forgotten with the kinds."""
+        """Indexes of `placement.room`, which alone looks at them; forgotten with the node
+        classes."""
         self._indexes: dict[str, Index_co] = {}
         """By flavor."""
         self._index_of: dict[NodeState, Index_co] = {}
         """Which follows a node."""
-        self._kind_of: dict[NodeState, CapacityIndex] = {}
+        self._node_class_of: dict[NodeState, CapacityIndex] = {}
         """The one with the free lists that a node may be on."""
         self._gpu_milli_total = 0
         self._gpu_milli_used = 0
@@ -116,7 +117,7 @@ class ClusterState(Generic[Index_co]):
             self._report(state, None)
 
     def pin(self, node: str, number: int) -> None:
-        """Keep a node for promise `number`, or for none if 0: it is of another kind then.
+        """Keep a node for promise `number`, or for none if 0: it is of another node class then.
 
         Only requests that name the number find it (core/placement/feasibility.py). An unknown node
         is ignored. O(GPUs).
@@ -169,9 +170,9 @@ class ClusterState(Generic[Index_co]):
         """Charge one pod to a node; the search uses it through `core.cluster.statement`."""
         state.hold(team, shares, cpu_milli, memory_mib, media=media)
         self._gpu_milli_used += sum(share.milli for share in shares)
-        kind = self._kind_of.get(state)
-        if kind is not None:
-            kind.update(state, [share.index for share in shares])
+        node_class = self._node_class_of.get(state)
+        if node_class is not None:
+            node_class.update(state, [share.index for share in shares])
         self._changed(state)
         self._forget_if_empty(state)
 
@@ -187,10 +188,10 @@ class ClusterState(Generic[Index_co]):
         """Undo `hold`."""
         state.free(shares, cpu_milli, memory_mib, media=media)
         self._gpu_milli_used -= sum(share.milli for share in shares)
-        kind = self._kind_of.get(state)
-        if kind is not None:
+        node_class = self._node_class_of.get(state)
+        if node_class is not None:
             # All GPUs: the bounds of their free lists must learn of the CPU that came free.
-            kind.update(state, state.uses)
+            node_class.update(state, state.uses)
         self._changed(state)
         self._forget_if_empty(state)
 
@@ -239,24 +240,24 @@ class ClusterState(Generic[Index_co]):
             (len(inventory.gpus) if inventory else 0) - (len(before.gpus) if before else 0)
         )
         gpus = set(state.uses)
-        old = self._kind_of.get(state)
+        old = self._node_class_of.get(state)
         if old is not None:
             old.unhealthy -= state.unhealthy
         state.report(inventory)
         gpus.update(state.uses)
-        kind = self._kind(inventory, state.pin) if inventory else None
+        node_class = self._node_class(inventory, state.pin) if inventory else None
         if old is not None and before is not None and before.images:
             old.images.take(state, before.images)
-        if kind is not None and inventory is not None and inventory.images:
-            kind.images.put(state, inventory.images)
-        if old is not None and old is not kind:
+        if node_class is not None and inventory is not None and inventory.images:
+            node_class.images.put(state, inventory.images)
+        if old is not None and old is not node_class:
             self._leave(state, old, gpus)
-        if kind is not None:
-            if old is not kind:
-                kind.nodes += 1
-                self._kind_of[state] = state.kind = kind
-            kind.unhealthy += state.unhealthy
-            kind.update(state, gpus)
+        if node_class is not None:
+            if old is not node_class:
+                node_class.nodes += 1
+                self._node_class_of[state] = state.node_class = node_class
+            node_class.unhealthy += state.unhealthy
+            node_class.update(state, gpus)
         if inventory is None:
             self.fabric.remove(state)
         else:
@@ -269,7 +270,7 @@ class ClusterState(Generic[Index_co]):
             self.changes_before += CHANGES_MAX // 2
             del self.changes[: CHANGES_MAX // 2]
         self.changes.append(state)
-        index = self.index(state.kind.key.flavor) if state.kind is not None else None
+        index = self.index(state.node_class.key.flavor) if state.node_class is not None else None
         before = self._index_of.get(state)
         if before is not index:
             if before is not None:
@@ -285,27 +286,27 @@ class ClusterState(Generic[Index_co]):
                 each.reorder(self.fabric.reordered)
             self.fabric.reordered.clear()
 
-    def _kinds_changed(self) -> None:
+    def _node_classes_changed(self) -> None:
         self.plans.clear()
         self.rooms.clear()
 
-    def _kind(self, inventory: Node, pin: int) -> CapacityIndex:
+    def _node_class(self, inventory: Node, pin: int) -> CapacityIndex:
         key = node_class_key(inventory, pin)
-        kind = self.kinds.get(key)
-        if kind is None:
+        node_class = self.node_classes.get(key)
+        if node_class is None:
             index = self.index(key.flavor)
-            kind = self.kinds[key] = CapacityIndex(key, index.states_of, index.images)
-            self._kinds_changed()
-        return kind
+            node_class = self.node_classes[key] = CapacityIndex(key, index.states_of, index.images)
+            self._node_classes_changed()
+        return node_class
 
-    def _leave(self, state: NodeState, kind: CapacityIndex, gpus: set[int]) -> None:
-        kind.withdraw(state, gpus)
-        del self._kind_of[state]
-        state.kind = None
-        kind.nodes -= 1
-        if not kind.nodes:
-            del self.kinds[kind.key]
-            self._kinds_changed()
+    def _leave(self, state: NodeState, node_class: CapacityIndex, gpus: set[int]) -> None:
+        node_class.withdraw(state, gpus)
+        del self._node_class_of[state]
+        state.node_class = None
+        node_class.nodes -= 1
+        if not node_class.nodes:
+            del self.node_classes[node_class.key]
+            self._node_classes_changed()
 
     def _forget_if_empty(self, state: NodeState) -> None:
         if state.inventory is None and not (

@@ -72,7 +72,7 @@ class Split(NamedTuple):
 def plan_switch(
     cluster: Cluster, flavor: str, waiting: Waiting, kept: Collection[str] = ()
 ) -> Switch | None:
-    """The next switch in `flavor`; None when none is worth it. O(kinds x MIG states).
+    """The next switch in `flavor`; None when none is worth it. O(node classes x MIG states).
 
     Args:
         cluster: all that is known of the fleet.
@@ -80,16 +80,20 @@ def plan_switch(
         waiting: what was refused for room there.
         kept: names of nodes with GPUs that stay as they are.
     """
-    kinds = _kinds(cluster, flavor)
-    to_mig = _wanted(_split(cluster, flavor, kinds), waiting)
+    node_classes = _node_classes(cluster, flavor)
+    to_mig = _wanted(_split(cluster, flavor, node_classes), waiting)
     if to_mig is None:
         return None
-    return _to_mig(kinds, kept) if to_mig else _to_whole(kinds, kept)
+    return _to_mig(node_classes, kept) if to_mig else _to_whole(node_classes, kept)
 
 
 def mig_gpus_for(cluster: Cluster, flavor: str, pod_sets: Collection[PodSet]) -> int:
     """Empty GPUs in MIG mode that surely hold all instances of a gang; 0 where none can."""
-    tables = [kind.table for kind in _kinds(cluster, flavor) if kind.table is not None]
+    tables = [
+        node_class.table
+        for node_class in _node_classes(cluster, flavor)
+        if node_class.table is not None
+    ]
     needed = 0
     for one in pod_sets:
         if one.gpu.mig_profile:
@@ -101,23 +105,31 @@ def mig_gpus_for(cluster: Cluster, flavor: str, pod_sets: Collection[PodSet]) ->
     return needed
 
 
-def _kinds(cluster: Cluster, flavor: str) -> list[CapacityIndex]:
+def _node_classes(cluster: Cluster, flavor: str) -> list[CapacityIndex]:
     """Those that can have MIG."""
-    kinds = [cluster.kinds[key] for key in sorted(cluster.kinds) if key.flavor == flavor]
-    return [kind for kind in kinds if kind.table is not None]
+    node_classes = [
+        cluster.node_classes[key] for key in sorted(cluster.node_classes) if key.flavor == flavor
+    ]
+    return [node_class for node_class in node_classes if node_class.table is not None]
 
 
-def _split(cluster: Cluster, flavor: str, kinds: list[CapacityIndex]) -> Split:
+def _split(cluster: Cluster, flavor: str, node_classes: list[CapacityIndex]) -> Split:
     modes = cluster.packing(flavor).mix.modes
-    total = sum(kind.nodes * kind.key.gpus for kind in kinds)
-    mig = sum(free_list.size for kind in kinds for free_list in kind.mig.values())
+    total = sum(node_class.nodes * node_class.key.gpus for node_class in node_classes)
+    mig = sum(
+        free_list.size for node_class in node_classes for free_list in node_class.mig.values()
+    )
     return Split(
         whole=total - mig,
         mig=mig,
         idle_whole=sum(
-            free * free_list.size for kind in kinds for free, free_list in enumerate(kind.by_free)
+            free * free_list.size
+            for node_class in node_classes
+            for free, free_list in enumerate(node_class.by_free)
         ),
-        idle_mig=sum(kind.mig[EMPTY].size for kind in kinds if EMPTY in kind.mig),
+        idle_mig=sum(
+            node_class.mig[EMPTY].size for node_class in node_classes if EMPTY in node_class.mig
+        ),
         missing=modes.mig_share_of(total) - mig if modes.known else None,
     )
 
@@ -140,7 +152,7 @@ def _wanted(split: Split, waiting: Waiting) -> bool | None:
     return False if missing < -band and split.idle_whole < band and spare > 0 else None
 
 
-def _to_mig(kinds: list[CapacityIndex], kept: Collection[str]) -> Switch | None:
+def _to_mig(node_classes: list[CapacityIndex], kept: Collection[str]) -> Switch | None:
     """A free GPU of the node with the fewest of them: whole nodes are kept for gangs."""
 
     def free_to_switch(node: NodeState, _gpu: int) -> bool:
@@ -148,8 +160,8 @@ def _to_mig(kinds: list[CapacityIndex], kept: Collection[str]) -> Switch | None:
 
     entries = (
         (free, entry[1], entry[3])
-        for kind in kinds
-        for free, free_list in enumerate(kind.by_free)
+        for node_class in node_classes
+        for free, free_list in enumerate(node_class.by_free)
         if free and (entry := free_list.first(0, 0, 0, accept=free_to_switch)) is not None
     )
     found = min(entries, default=None, key=lambda each: each[:2])
@@ -160,11 +172,11 @@ def _to_mig(kinds: list[CapacityIndex], kept: Collection[str]) -> Switch | None:
     return Switch(node.name, gpu, mig=True)
 
 
-def _to_whole(kinds: list[CapacityIndex], kept: Collection[str]) -> Switch | None:
+def _to_whole(node_classes: list[CapacityIndex], kept: Collection[str]) -> Switch | None:
     """An empty GPU of the node that has most whole ones free already."""
     found: list[tuple[int, int, int, NodeState]] = []
-    for kind in kinds:
-        for _, rank, gpu, node in islice(kind.mig.get(EMPTY, ()), LOOKED_MAX):
+    for node_class in node_classes:
+        for _, rank, gpu, node in islice(node_class.mig.get(EMPTY, ()), LOOKED_MAX):
             if node.name not in kept:
                 found.append((-node.free_count, rank, gpu, node))
     best = min(found, default=None, key=lambda each: each[:3])

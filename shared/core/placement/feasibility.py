@@ -2,7 +2,7 @@
 
 Filters look at what nodes are, never at what is free on them. The answer holds for a whole kind of
 node, so it is worked out once for each (flavor, choice, form of request) and kept until the
-kinds change.
+node classes change.
 
 Taints. A node with taints takes only pods that may ignore all of them:
 - `nvidia.com/gpu` keeps CPU work off GPU nodes: pods that hold any part of a GPU ignore it;
@@ -55,7 +55,7 @@ FILTER_OF: Final = {
 """By field of `gpu_choice` (core/cluster/choice_filters.py)."""
 
 Tiers = tuple[tuple[CapacityIndex, ...], ...]
-"""Kinds that pass, the preferred ones first; kinds of one tier are equally welcome."""
+"""Kinds that pass, the preferred ones first; node classes of one tier are equally welcome."""
 
 
 def permitted(cluster: Cluster, gang: Gang, demand: PodDemand, flavor: str) -> Tiers:
@@ -72,10 +72,16 @@ def permitted(cluster: Cluster, gang: Gang, demand: PodDemand, flavor: str) -> T
 
 
 def cheapest(tiers: Tiers, profile: str) -> Tiers:
-    """Only kinds on which an instance of `profile` is charged least; "1g.10gb" has two sizes."""
-    least = min((kind.mig_milli(profile) for kinds in tiers for kind in kinds), default=0)
-    kept = (tuple(kind for kind in kinds if kind.mig_milli(profile) == least) for kinds in tiers)
-    return tuple(kinds for kinds in kept if kinds)
+    """Node classes on which an instance of `profile` is charged least; "1g.10gb" has two."""
+    least = min(
+        (node_class.mig_milli(profile) for node_classes in tiers for node_class in node_classes),
+        default=0,
+    )
+    kept = (
+        tuple(node_class for node_class in node_classes if node_class.mig_milli(profile) == least)
+        for node_classes in tiers
+    )
+    return tuple(node_classes for node_classes in kept if node_classes)
 
 
 def obstacle(
@@ -93,16 +99,18 @@ def obstacle(
     return _gpu_obstacle(key, choice)
 
 
-def kind_obstacle(kind: NodeClass, gang: Gang, demand: PodDemand, flavor: str) -> Filter | None:
-    """The first filter that keeps `demand` off `kind`; None if it may run there."""
-    found = obstacle(kind.key, gang.choice, demand, flavor)
+def node_class_obstacle(
+    node_class: NodeClass, gang: Gang, demand: PodDemand, flavor: str
+) -> Filter | None:
+    """The first filter that keeps `demand` off `node_class`; None if it may run there."""
+    found = obstacle(node_class.key, gang.choice, demand, flavor)
     if found is None and demand.profile:
-        table = kind.table
+        table = node_class.table
         if table is None or demand.profile not in table.profiles:
             return Filter.MIG_PROFILE
-    if found is None and SHUNNED in kind.key.taints:
+    if found is None and SHUNNED in node_class.key.taints:
         return Filter.SHUNNED
-    if found is None and kind.key.pin and kind.key.pin not in gang.pins:
+    if found is None and node_class.key.pin and node_class.key.pin not in gang.pins:
         return Filter.PINNED
     return found
 
@@ -128,10 +136,10 @@ def _tolerated(taint: str, choice: GpuChoice, demand: PodDemand) -> bool:
 
 def _tiers(cluster: Cluster, gang: Gang, demand: PodDemand, flavor: str) -> Tiers:
     tiers: dict[tuple[bool, int], list[CapacityIndex]] = {}
-    for key in sorted(cluster.kinds):
-        kind = cluster.kinds[key]
-        if kind_obstacle(kind, gang, demand, flavor) is None:
+    for key in sorted(cluster.node_classes):
+        node_class = cluster.node_classes[key]
+        if node_class_obstacle(node_class, gang, demand, flavor) is None:
             soft = any(taint.endswith(f":{SOFT_EFFECT}") for taint in key.taints)
             weight = gang.choice.preferred_products.get(key.product, 0)
-            tiers.setdefault((soft, -weight), []).append(kind)
+            tiers.setdefault((soft, -weight), []).append(node_class)
     return tuple(tuple(tiers[rank]) for rank in sorted(tiers))

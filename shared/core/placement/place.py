@@ -33,7 +33,7 @@ from shared.core.model.nouns import Placement, Workload
 from shared.core.model.request import PlacementRequest
 from shared.core.model.units import NOTHING
 from shared.core.placement.explain import explain
-from shared.core.placement.feasibility import kind_obstacle
+from shared.core.placement.feasibility import node_class_obstacle
 from shared.core.placement.gang import attempt, attempt_most, grow, ranked, spare_units
 from shared.core.scoring import Cluster, node_room
 
@@ -114,19 +114,23 @@ def helps(
     permitting: dict[NodeClass, list[PodDemand]] = {}
     for name in node_names:
         state = cluster.nodes.get(name)
-        if state is None or state.kind is None:
+        if state is None or state.node_class is None:
             continue
-        demands = permitting.get(state.kind)
+        demands = permitting.get(state.node_class)
         if demands is None:
-            demands = permitting[state.kind] = _permitted_on(state.kind, gang)
+            demands = permitting[state.node_class] = _permitted_on(state.node_class, gang)
         if any(node_room(state, demand, gang.team) for demand in demands):
             return True
     return False
 
 
-def _permitted_on(kind: NodeClass, gang: Gang) -> list[PodDemand]:
-    flavor = kind.key.flavor
-    return [demand for demand in gang.demands if kind_obstacle(kind, gang, demand, flavor) is None]
+def _permitted_on(node_class: NodeClass, gang: Gang) -> list[PodDemand]:
+    flavor = node_class.key.flavor
+    return [
+        demand
+        for demand in gang.demands
+        if node_class_obstacle(node_class, gang, demand, flavor) is None
+    ]
 
 
 def placement_of(flavor: str, statement: Statement) -> Placement:

@@ -1,6 +1,7 @@
 """How many pods of one shape each part of the fabric can hold, kept up to date by a change log.
 
-One index serves one shape of pod on one set of kinds. It is built when first asked for, from the
+One index serves one shape of pod on one set of node classes. It is built when first asked for,
+from the
 nodes that are not full (10 ms for 10,000), then follows the nodes that changed since: a change
 costs its path to the root. Room is exact for pods
 of the shape alone, so for a gang of equal pods the first candidate is the answer. Pods in slices
@@ -37,9 +38,14 @@ class RoomIndex:
     """Room by node and domain, and the places of each level in order of room."""
 
     def __init__(
-        self, kinds: frozenset[CapacityIndex], demand: PodDemand, team: str, *, distinct: bool
+        self,
+        node_classes: frozenset[CapacityIndex],
+        demand: PodDemand,
+        team: str,
+        *,
+        distinct: bool,
     ) -> None:
-        self._kinds = kinds
+        self._node_classes = node_classes
         self._demand = demand
         self._team = team
         self._distinct = distinct
@@ -130,7 +136,7 @@ class RoomIndex:
 
     def _build(self, cluster: Cluster) -> None:
         raw, ranked_nodes = self._raw, self._by_level[Level.NODE]
-        for node in possible(self._kinds, self._demand, self._team):
+        for node in possible(self._node_classes, self._demand, self._team):
             room = self._node_room(node)
             if room:
                 self.total += room
@@ -187,7 +193,7 @@ class RoomIndex:
             insort(ranked, (after, place.rank, place))
 
     def _node_room(self, node: NodeState) -> int:
-        if node.kind not in self._kinds or node in self._shut:
+        if node.node_class not in self._node_classes or node in self._shut:
             return 0
         room = min(node_room(node, self._demand, self._team), 1 if self._distinct else ROOM_MAX)
         return self._units.rounded(node, room) if self._demand.slices else room
@@ -217,22 +223,22 @@ class _Units:
 
 def room_index(
     cluster: Cluster,
-    kinds: tuple[CapacityIndex, ...],
+    node_classes: tuple[CapacityIndex, ...],
     demand: PodDemand,
     team: str,
     *,
     distinct: bool,
     shut: frozenset[NodeState] = frozenset(),
 ) -> RoomIndex:
-    """The index for pods like `demand` on `kinds`, up to date, nodes in `shut` taken for full.
+    """The index for pods like `demand` on these classes, up to date; nodes of `shut` are full.
 
     It is the caller's until the next call for the same shape.
     """
     owner = team if demand.milli else ""
-    key: Hashable = (frozenset(kinds), demand.shape, owner, distinct)
+    key: Hashable = (frozenset(node_classes), demand.shape, owner, distinct)
     index = cluster.rooms.pop(key, None)
     if not isinstance(index, RoomIndex):
-        index = RoomIndex(frozenset(kinds), demand, team, distinct=distinct)
+        index = RoomIndex(frozenset(node_classes), demand, team, distinct=distinct)
         if len(cluster.rooms) >= INDEXES_MAX:
             del cluster.rooms[next(iter(cluster.rooms))]
     cluster.rooms[key] = index

@@ -1,4 +1,4 @@
-"""Where one pod fits best, by the free lists of the kinds it may run on.
+"""Where one pod fits best, by the free lists of the node classes it may run on.
 
 Each form of request has its finder; all answer with a node and its devices, or None, and look at
 a handful of entries however large the fleet is.
@@ -32,8 +32,8 @@ Nodes = Container[NodeState]
 
 def find(tiers: Tiers, demand: PodDemand, team: str, exclude: Nodes = ()) -> Place | None:
     """The best place for one pod of `demand` outside `exclude`; nothing is charged."""
-    for kinds in tiers:
-        place = _find_in(kinds, demand, team, exclude)
+    for node_classes in tiers:
+        place = _find_in(node_classes, demand, team, exclude)
         if place is not None:
             return place
     return None
@@ -43,8 +43,8 @@ def find_by_mix(
     packing: PackingIndex, tiers: Tiers, demand: PodDemand, team: str, exclude: Nodes = ()
 ) -> Place | None:
     """The same by what the learned mix of demand leaves useful; not for MIG (packing_index.py)."""
-    for kinds in tiers:
-        found = packing.find(kinds, demand, team, exclude)
+    for node_classes in tiers:
+        found = packing.find(node_classes, demand, team, exclude)
         if found is not None:
             node, gpu = found
             if not demand.milli:
@@ -54,13 +54,13 @@ def find_by_mix(
 
 
 def _find_in(
-    kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str, exclude: Nodes
+    node_classes: tuple[CapacityIndex, ...], demand: PodDemand, team: str, exclude: Nodes
 ) -> Place | None:
     if demand.milli:
-        return _find_share(kinds, demand, team, exclude)
+        return _find_share(node_classes, demand, team, exclude)
     if demand.profile:
-        return find_instances(kinds, demand, exclude)
-    entry = _find_free(kinds, demand, demand.gpus, exclude)
+        return find_instances(node_classes, demand, exclude)
+    entry = _find_free(node_classes, demand, demand.gpus, exclude)
     return None if entry is None else (entry[3], whole_shares(entry[3], demand))
 
 
@@ -68,37 +68,37 @@ def _find_in(
 
 
 def _find_free(
-    kinds: tuple[CapacityIndex, ...], demand: PodDemand, gpus: int, exclude: Nodes
+    node_classes: tuple[CapacityIndex, ...], demand: PodDemand, gpus: int, exclude: Nodes
 ) -> Entry | None:
     """The node with the fewest free GPUs of at least `gpus` that has the CPU and memory."""
     occupied = 0
-    for kind in kinds:
-        occupied |= kind.occupied
+    for node_class in node_classes:
+        occupied |= node_class.occupied
     occupied >>= gpus
     left = 0
     while occupied >> left:
         if occupied >> left & 1:
-            best = _tightest(kinds, demand, gpus + left, left, exclude)
+            best = _tightest(node_classes, demand, gpus + left, left, exclude)
             if best is not None:
-                return _at_hand(kinds, demand, best, exclude)
+                return _at_hand(node_classes, demand, best, exclude)
         left += 1
     return None
 
 
 def _at_hand(
-    kinds: tuple[CapacityIndex, ...], demand: PodDemand, best: Entry, exclude: Nodes
+    node_classes: tuple[CapacityIndex, ...], demand: PodDemand, best: Entry, exclude: Nodes
 ) -> Entry:
     """The entry of an equal node that has weights or image already, or the best itself."""
-    images, artifacts = kinds[0].images, demand.artifacts
+    images, artifacts = node_classes[0].images, demand.artifacts
     if not images.has_any(artifacts):
         return best
     free, amount, whole = best[3].free_count, best[0], best[3].whole
     alike = [best]
     for node in chain.from_iterable(map(images.holders, artifacts)):
-        kind = next((each for each in kinds if each is node.kind), None)
-        if kind is None or node.free_memory_mib < demand.memory_mib:
+        node_class = next((each for each in node_classes if each is node.node_class), None)
+        if node_class is None or node.free_memory_mib < demand.memory_mib:
             continue
-        found = kind.entry_of(node)
+        found = node_class.entry_of(node)
         if found is not None and node not in exclude:
             on_shelf, entry = found
             if (on_shelf, entry[0], node.whole) == (free, amount, whole):
@@ -107,17 +107,21 @@ def _at_hand(
 
 
 def _tightest(
-    kinds: tuple[CapacityIndex, ...], demand: PodDemand, free: int, left: int, exclude: Nodes
+    node_classes: tuple[CapacityIndex, ...],
+    demand: PodDemand,
+    free: int,
+    left: int,
+    exclude: Nodes,
 ) -> Entry | None:
     """Among nodes with exactly `free` GPUs: one that keeps CPU for the `left` ones, or any."""
     best: Entry | None = None
     spare_best = False
-    for kind in kinds:
-        if not kind.occupied >> free & 1:
+    for node_class in node_classes:
+        if not node_class.occupied >> free & 1:
             continue
-        free_list = kind.by_free[free]
+        free_list = node_class.by_free[free]
         cpu_milli, memory_mib = demand.cpu_milli, demand.memory_mib
-        keep_milli = cpu_to_leave_milli(left, kind.cpu_per_gpu)
+        keep_milli = cpu_to_leave_milli(left, node_class.cpu_per_gpu)
         entry = free_list.first(cpu_milli + keep_milli, cpu_milli, memory_mib, exclude=exclude)
         spare = entry is not None
         if entry is None and keep_milli and not spare_best:
@@ -133,7 +137,7 @@ def _tightest(
 
 
 def _find_share(
-    kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str, exclude: Nodes
+    node_classes: tuple[CapacityIndex, ...], demand: PodDemand, team: str, exclude: Nodes
 ) -> Place | None:
     """The tightest GPU that the team shares already; else the first share of a free one."""
     need_mib = demand.share_memory_mib
@@ -142,8 +146,8 @@ def _find_share(
         return node.uses[gpu].free_memory_mib >= need_mib
 
     best: Entry | None = None
-    for kind in kinds:
-        free_list = kind.shared.get(team)
+    for node_class in node_classes:
+        free_list = node_class.shared.get(team)
         if free_list is None:
             continue
         entry = free_list.first(
@@ -152,12 +156,18 @@ def _find_share(
         if entry is not None and (best is None or entry < best):
             best = entry
     if best is None:
-        return _open_gpu(kinds, demand, exclude)
+        return _open_gpu(node_classes, demand, exclude)
     return best[3], (share_of(best[2], demand),)
 
 
-def _open_gpu(kinds: tuple[CapacityIndex, ...], demand: PodDemand, exclude: Nodes) -> Place | None:
-    large = tuple(kind for kind in kinds if kind.key.gpu_memory_mib >= demand.share_memory_mib)
+def _open_gpu(
+    node_classes: tuple[CapacityIndex, ...], demand: PodDemand, exclude: Nodes
+) -> Place | None:
+    large = tuple(
+        node_class
+        for node_class in node_classes
+        if node_class.key.gpu_memory_mib >= demand.share_memory_mib
+    )
     entry = _find_free(large, demand, 1, exclude)
     if entry is None:
         return None
@@ -168,17 +178,19 @@ def _open_gpu(kinds: tuple[CapacityIndex, ...], demand: PodDemand, exclude: Node
 
 
 def candidates(
-    kinds: Iterable[CapacityIndex], demand: PodDemand, team: str
+    node_classes: Iterable[CapacityIndex], demand: PodDemand, team: str
 ) -> Iterator[NodeState]:
-    """Nodes of `kinds` with room for a pod, each once; do not change the cluster meanwhile."""
-    return (node for node in possible(kinds, demand, team) if node_room(node, demand, team))
+    """Nodes with room for a pod, once each; the cluster must not change meanwhile."""
+    return (node for node in possible(node_classes, demand, team) if node_room(node, demand, team))
 
 
-def possible(kinds: Iterable[CapacityIndex], demand: PodDemand, team: str) -> Iterator[NodeState]:
+def possible(
+    node_classes: Iterable[CapacityIndex], demand: PodDemand, team: str
+) -> Iterator[NodeState]:
     """Those that no free list rules out: nodes that are full are not even looked at."""
     seen: set[NodeState] = set()
-    for kind in kinds:
-        for free_list, amount in _free_lists(kind, demand, team):
+    for node_class in node_classes:
+        for free_list, amount in _free_lists(node_class, demand, team):
             for entry in free_list.fitting(amount, demand.cpu_milli, demand.memory_mib):
                 if entry[3] not in seen:
                     seen.add(entry[3])
@@ -186,19 +198,19 @@ def possible(kinds: Iterable[CapacityIndex], demand: PodDemand, team: str) -> It
 
 
 def _free_lists(
-    kind: CapacityIndex, demand: PodDemand, team: str
+    node_class: CapacityIndex, demand: PodDemand, team: str
 ) -> Iterator[tuple[FreeList, int]]:
     """(free list, smallest amount) on which nodes with room may lie."""
     if demand.profile:
-        table = kind.table
+        table = node_class.table
         assert table is not None
-        for state in sorted(kind.mig, key=int):
+        for state in sorted(node_class.mig, key=int):
             if table.room(int(state), demand.profile):
-                yield kind.mig[state], 0
+                yield node_class.mig[state], 0
         return
-    if demand.milli and team in kind.shared:
-        yield kind.shared[team], demand.milli
-    if kind.key.gpu_memory_mib < demand.share_memory_mib:
+    if demand.milli and team in node_class.shared:
+        yield node_class.shared[team], demand.milli
+    if node_class.key.gpu_memory_mib < demand.share_memory_mib:
         return
-    for free in range(demand.gpus or bool(demand.milli), len(kind.by_free)):
-        yield kind.by_free[free], demand.cpu_milli
+    for free in range(demand.gpus or bool(demand.milli), len(node_class.by_free)):
+        yield node_class.by_free[free], demand.cpu_milli

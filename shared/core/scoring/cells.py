@@ -1,6 +1,7 @@
 """Places in the same condition, counted as one: what a decision looks at instead of all nodes.
 
-A cell holds the places (nodes, or shared GPUs) with equal conditions after rounding: kind, free
+A cell holds the places (nodes, or shared GPUs) with equal conditions after rounding: node class,
+free
 GPU, free CPU in steps. A score is worked out for each cell, not for each node; how many cells
 there are depends on the steps and not on the size of the fleet. Each cell knows upper bounds of
 the free CPU and the free memory of its members, and the least rank among them. Bounds are raised
@@ -23,7 +24,7 @@ Ints = NDArray[np.int64]
 Member = tuple[int, int, NodeState]
 """(rank of the node, GPU index or -1, node): the order in a cell."""
 Row = tuple[int, int, int]
-"""(number of the kind, two amounts of free GPU): a condition without its step of free CPU."""
+"""(number of the class, two amounts of free GPU): a condition without its step of free CPU."""
 
 TIE: Final = 1 << 38
 """Scores are multiples of this; below it the rank decides."""

@@ -16,7 +16,7 @@ from shared.core.scoring.spare_cpu import pick_gpus
 def node_room(node: NodeState, demand: PodDemand, team: str) -> int:
     """How many pods of `demand` the node can still take; exact. O(GPUs).
 
-    The node must be of a permitted kind; one that takes no new work has no room.
+    The node must be of a permitted node class; one that takes no new work has no room.
     """
     if not node.schedulable:
         return 0
@@ -45,7 +45,7 @@ def gpu_room(node: NodeState, demand: PodDemand, team: str) -> int:
 
 def mig_room(node: NodeState, profile: str) -> int:
     """How many instances of `profile` the node can still take; exact (core/model/mig/table.py)."""
-    table = node.kind.table if node.kind else None
+    table = node.node_class.table if node.node_class else None
     if table is None or not node.in_mig_mode or profile not in table.profiles:
         return 0
     return sum(table.room(use.state, profile) for use in node.uses.values() if use.offers_mig)
@@ -111,15 +111,15 @@ def _tightest_gpu(node: NodeState, demand: PodDemand, team: str) -> int:
 
 def instance_shares(node: NodeState, demand: PodDemand) -> tuple[GpuShare, ...]:
     """One row for each GPU used; each instance goes where it costs least (scoring/mig_pool.py)."""
-    kind = node.kind
-    assert kind is not None
-    assert kind.table is not None
-    assert kind.pool is not None
-    profile = kind.table.profiles[demand.profile]
+    node_class = node.node_class
+    assert node_class is not None
+    assert node_class.table is not None
+    assert node_class.pool is not None
+    profile = node_class.table.profiles[demand.profile]
     states = {index: use.state for index, use in node.uses.items() if use.offers_mig}
     masks: dict[int, int] = {}
     for _ in range(demand.instances):
-        index, start = kind.pool.cheapest(states, demand.profile)
+        index, start = node_class.pool.cheapest(states, demand.profile)
         masks[index] = masks.get(index, 0) | profile.mask(start)
         states[index] = profile.occupy(states[index], start)
     return tuple(instance_share(node, index, mask) for index, mask in sorted(masks.items()))

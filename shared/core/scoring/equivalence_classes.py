@@ -2,7 +2,7 @@
 
 A change is noted at once and followed at the next look: one node moves from cell to cell, in
 the order in which single pods take equals (core/scoring/policies/fabric_order.py). Kinds and
-conditions are numbered as they appear; when most kinds are gone, all are numbered anew.
+conditions are numbered as they appear; when most node classes are gone, all are numbered anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shared.core.scoring.policy import (
 )
 from shared.core.scoring.share_values import MILLI_STEP
 
-KINDS_MAX: Final = 64
+NODE_CLASSES_MAX: Final = 64
 """Kinds numbered before it is asked whether most of them are gone."""
 DOMAINS_MAX: Final = 1 << 16
 """Domains of which is known how their nodes are in order; then it is found out anew."""
@@ -39,7 +39,7 @@ class EquivalenceClasses:
 
     def __init__(self) -> None:
         self.edition = 0
-        """Rises when kinds or conditions get numbers that they did not have."""
+        """Rises when node classes or conditions get numbers that they did not have."""
         self._changed: dict[NodeState, None] = {}
         """Nodes with cells that are out of step ..."""
         self._reordered: dict[Domain, None] = {}
@@ -49,20 +49,20 @@ class EquivalenceClasses:
         self._empty()
 
     def _empty(self) -> None:
-        """No kinds, no cells."""
+        """No node classes, no cells."""
         self.edition += 1
         self.nodes = Cells()
         self.conditions = Conditions()
         self.shared: dict[str, Cells] = {}
         """By team: a shared GPU has one owner."""
         self.shared_conditions = Conditions()
-        self.kinds: list[NodeClass] = []
+        self.node_classes: list[NodeClass] = []
         self.places: dict[NodeState, dict[int, tuple[Cells, int, Member]]] = {}
         """By node, and by shared GPU or -1 for the node itself: where it is."""
         self._numbers: dict[NodeClass, int] = {}
         self._steps: list[int] = []
-        """By kind: the largest step of free CPU."""
-        self._kinds_max = KINDS_MAX
+        """By node class: the largest step of free CPU."""
+        self._node_classes_max = NODE_CLASSES_MAX
 
     def change(self, node: NodeState) -> None:
         """A node changed; its cells follow when they are next needed."""
@@ -80,8 +80,8 @@ class EquivalenceClasses:
 
     def follow(self) -> None:
         """Bring the cells in step with the nodes that changed. O(GPUs) for each."""
-        if len(self.kinds) > self._kinds_max:
-            self._forget_kinds()
+        if len(self.node_classes) > self._node_classes_max:
+            self._forget_node_classes()
         for node in self._changed:
             self._follow_node(node)
         self._changed.clear()
@@ -91,13 +91,13 @@ class EquivalenceClasses:
         if len(self._ordered) > DOMAINS_MAX:
             self._ordered.clear()
 
-    def _forget_kinds(self) -> None:
-        """Number the kinds anew if most of those numbered have no node left. O(nodes), rarely."""
-        living = sum(kind.nodes > 0 for kind in self.kinds)
-        if 2 * living < len(self.kinds):
+    def _forget_node_classes(self) -> None:
+        """Number the node classes anew if most have no node left. O(nodes), rarely."""
+        living = sum(node_class.nodes > 0 for node_class in self.node_classes)
+        if 2 * living < len(self.node_classes):
             self._changed |= dict.fromkeys(self.places)
             self._empty()
-        self._kinds_max = max(KINDS_MAX, 2 * living)
+        self._node_classes_max = max(NODE_CLASSES_MAX, 2 * living)
 
     def _follow_node(self, node: NodeState) -> None:
         places = self.places.setdefault(node, {})
@@ -119,17 +119,17 @@ class EquivalenceClasses:
 
     def _places_of(self, node: NodeState) -> dict[int, Place]:
         """By shared GPU, or -1 for the node: where it belongs now."""
-        if node.kind is None or not node.schedulable:
+        if node.node_class is None or not node.schedulable:
             return {}
-        kind, parts = self._number(node.kind), _parts_of(node)
+        node_class, parts = self._number(node.node_class), _parts_of(node)
         parts_milli = sum([free for _, free, _ in parts])
         step = node.free_cpu_milli // CPU_STEP_MILLI
-        row = (kind, node.free_count, parts_milli // PART_MILLI)
-        now = {-1: (self.nodes, self.conditions.number(row, step, self._steps[kind]))}
+        row = (node_class, node.free_count, parts_milli // PART_MILLI)
+        now = {-1: (self.nodes, self.conditions.number(row, step, self._steps[node_class]))}
         all_milli = node.free_count * GPU_MILLI + parts_milli
         step = node.free_cpu_milli // SHARED_CPU_STEP_MILLI
         for index, free, team in parts:
-            row = (kind, free // MILLI_STEP, (all_milli - free) // REST_MILLI)
+            row = (node_class, free // MILLI_STEP, (all_milli - free) // REST_MILLI)
             now[index] = (self._cells_of(team), self.shared_conditions.number(row, step, 0))
         return now
 
@@ -139,12 +139,12 @@ class EquivalenceClasses:
             cells = self.shared[team] = Cells()
         return cells
 
-    def _number(self, kind: NodeClass) -> int:
-        number = self._numbers.get(kind)
+    def _number(self, node_class: NodeClass) -> int:
+        number = self._numbers.get(node_class)
         if number is None:
-            number = self._numbers[kind] = len(self.kinds)
-            self.kinds.append(kind)
-            self._steps.append(kind.key.cpu_milli // CPU_STEP_MILLI)
+            number = self._numbers[node_class] = len(self.node_classes)
+            self.node_classes.append(node_class)
+            self._steps.append(node_class.key.cpu_milli // CPU_STEP_MILLI)
             self.edition += 1
         return number
 

@@ -49,32 +49,32 @@ class LearnedScores:
         self._scores: dict[ScoreKey, Scores] = {}
 
     def follow(self, mix: DemandMix) -> None:
-        """Go by the mix in force and the kinds there are. O(classes + table) if that is news."""
+        """Go by the mix in force and the node classes there are. O(classes + table) if new."""
         now = (mix.version, self._index.edition)
         if self._scorer is None or self._made_for != now:
             self._made_for = now
-            self._scorer = Scorer(Learned(mix.counts, self._index.kinds))
+            self._scorer = Scorer(Learned(mix.counts, self._index.node_classes))
             self._scores.clear()
 
-    def of_nodes(self, kinds: tuple[NodeClass, ...], demand: PodDemand) -> Ints:
-        """Scores of conditions of nodes, for a pod that may run on `kinds`."""
-        return self._of(self._index.conditions, kinds, demand, of_nodes=True)
+    def of_nodes(self, node_classes: tuple[NodeClass, ...], demand: PodDemand) -> Ints:
+        """Scores of conditions of nodes, for a pod that may run on `node_classes`."""
+        return self._of(self._index.conditions, node_classes, demand, of_nodes=True)
 
-    def of_gpus(self, kinds: tuple[NodeClass, ...], demand: PodDemand) -> Ints:
+    def of_gpus(self, node_classes: tuple[NodeClass, ...], demand: PodDemand) -> Ints:
         """The same for shared GPUs."""
-        return self._of(self._index.shared_conditions, kinds, demand, of_nodes=False)
+        return self._of(self._index.shared_conditions, node_classes, demand, of_nodes=False)
 
     def _of(
         self,
         conditions: Conditions,
-        kinds: tuple[NodeClass, ...],
+        node_classes: tuple[NodeClass, ...],
         demand: PodDemand,
         *,
         of_nodes: bool,
     ) -> Ints:
         """Those that are new are worked out."""
         assert self._scorer is not None
-        scores = self._known(kinds, demand, of_nodes=of_nodes)
+        scores = self._known(node_classes, demand, of_nodes=of_nodes)
         known, size = scores.known, conditions.size
         if known < size:
             rule = self._scorer.of_nodes if of_nodes else self._scorer.of_gpus
@@ -84,21 +84,24 @@ class LearnedScores:
             scores.known = size
         return scores.values
 
-    def _known(self, kinds: tuple[NodeClass, ...], demand: PodDemand, *, of_nodes: bool) -> Scores:
+    def _known(
+        self, node_classes: tuple[NodeClass, ...], demand: PodDemand, *, of_nodes: bool
+    ) -> Scores:
         share = (demand.gpus, demand.milli, demand.cpu_milli, demand.share_memory_mib)
-        key = (of_nodes, *share, kinds)
+        key = (of_nodes, *share, node_classes)
         scores = self._scores.get(key)
         if scores is None:
             if len(self._scores) >= SCORES_MAX:
                 self._scores.clear()
-            scores = self._scores[key] = Scores(self._allowed(kinds, demand))
+            scores = self._scores[key] = Scores(self._allowed(node_classes, demand))
         return scores
 
-    def _allowed(self, kinds: tuple[NodeClass, ...], demand: PodDemand) -> Bools:
-        """(kinds,) where the pod may run."""
+    def _allowed(self, node_classes: tuple[NodeClass, ...], demand: PodDemand) -> Bools:
+        """(node classes,) where the pod may run."""
         return np.array(
             [
-                kind in kinds and kind.key.gpu_memory_mib >= demand.share_memory_mib
-                for kind in self._index.kinds
+                node_class in node_classes
+                and node_class.key.gpu_memory_mib >= demand.share_memory_mib
+                for node_class in self._index.node_classes
             ]
         )

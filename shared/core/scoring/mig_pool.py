@@ -51,7 +51,7 @@ class _Moves:
 
 
 class MigPool:
-    """States with the number of GPUs in each; changed by `core.cluster.kind` as GPUs change."""
+    """States with the number of GPUs in each; changed by `CapacityIndex` as GPUs change."""
 
     def __init__(self, table: MigTable, mix: ProfileMix) -> None:
         self._table = table

@@ -66,32 +66,32 @@ class PackingIndex:
 
     def find(
         self,
-        kinds: tuple[CapacityIndex, ...],
+        node_classes: tuple[CapacityIndex, ...],
         demand: PodDemand,
         team: str,
         exclude: Container[NodeState],
     ) -> tuple[NodeState, int] | None:
         """(node, its shared GPU or -1) for one pod without MIG; None if nothing fits."""
         self.follow()
-        if not self.index.kinds:
+        if not self.index.node_classes:
             return None
         self.scores.follow(self.mix)
-        best = self._best_node(kinds, demand, team, exclude)
+        best = self._best_node(node_classes, demand, team, exclude)
         if demand.milli:
-            on_gpu = self._best_gpu(kinds, demand, team, exclude)
+            on_gpu = self._best_gpu(node_classes, demand, team, exclude)
             if on_gpu is not None and (best is None or on_gpu[0] >= best[0]):
                 best = on_gpu
         return None if best is None else (best[1][2], best[1][1])
 
     def _best_node(
         self,
-        kinds: tuple[CapacityIndex, ...],
+        node_classes: tuple[CapacityIndex, ...],
         demand: PodDemand,
         team: str,
         exclude: Container[NodeState],
     ) -> Best | None:
         cells = self.index.nodes
-        scores = self.scores.of_nodes(kinds, demand)
+        scores = self.scores.of_nodes(node_classes, demand)
         best = cells.best(scores, demand.cpu_milli, demand.memory_mib, exclude)
         if best is None or not self.images.has_any(demand.artifacts):
             return best
@@ -99,7 +99,7 @@ class PackingIndex:
 
     def _best_gpu(
         self,
-        kinds: tuple[CapacityIndex, ...],
+        node_classes: tuple[CapacityIndex, ...],
         demand: PodDemand,
         team: str,
         exclude: Container[NodeState],
@@ -112,7 +112,7 @@ class PackingIndex:
         def accepts(node: NodeState, gpu: int) -> bool:
             return takes_share(node.uses[gpu], demand, team)
 
-        scores = self.scores.of_gpus(kinds, demand)
+        scores = self.scores.of_gpus(node_classes, demand)
         best = cells.best(scores, demand.cpu_milli, demand.memory_mib, exclude, accepts)
         if best is None or not self.images.has_any(demand.artifacts):
             return best

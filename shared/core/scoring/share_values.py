@@ -33,7 +33,7 @@ ROUNDS_MAX: Final = 64
 """Patterns that may be looked for; one of 600 random mixes needs more than 43. 11 ms at most."""
 TOLERANCE: Final = 1e-7
 KEPT: Final = 16
-"""Mixes with values that are kept: kinds of nodes come and go more often than the mix changes."""
+"""Mixes with values that are kept: node classes come and go more often than the mix changes."""
 NOBODY: Final = -1
 """No share is taken at this point; the rest goes on one step smaller."""
 

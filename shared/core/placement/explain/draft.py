@@ -47,9 +47,9 @@ class Drafts:
         """Room for `demand` alone in `flavor`."""
         index = self._indexes.get((flavor, demand))
         if index is None:
-            kinds = sum(permitted(self.cluster, self.gang, demand, flavor), ())
+            node_classes = sum(permitted(self.cluster, self.gang, demand, flavor), ())
             index = self._indexes[flavor, demand] = room_index(
-                self.cluster, kinds, demand, self.gang.team, distinct=self.distinct
+                self.cluster, node_classes, demand, self.gang.team, distinct=self.distinct
             )
         return index
 

@@ -1,4 +1,4 @@
-"""What is free for a demand, in each form that a pod can ask for; on open nodes of some kinds."""
+"""What is free for a demand, in each form that a pod can ask for, on open nodes."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class FreeGpus:
         return {"gpus_free": self.free} | empty
 
 
-def free_gpus(kinds: tuple[CapacityIndex, ...], demand: PodDemand) -> FreeGpus:
-    """Count whole GPUs on open nodes of `kinds`. O(kinds x GPUs of a node)."""
+def free_gpus(node_classes: tuple[CapacityIndex, ...], demand: PodDemand) -> FreeGpus:
+    """Count whole GPUs on open nodes of `node_classes`. O(node classes x GPUs of a node)."""
     with_gpus = with_cpu = free = 0
     best_free, best_node = -1, ""
-    for kind in kinds:
-        for count, free_list in enumerate(kind.by_free):
+    for node_class in node_classes:
+        for count, free_list in enumerate(node_class.by_free):
             if not free_list.size:
                 continue
             free += count * free_list.size
@@ -71,19 +71,22 @@ def free_gpus(kinds: tuple[CapacityIndex, ...], demand: PodDemand) -> FreeGpus:
         free=free,
         best_free=max(best_free, 0),
         best_node=best_node,
-        in_mig_mode=sum(_empty_in_mig_mode(kind) for kind in kinds),
+        in_mig_mode=sum(_empty_in_mig_mode(node_class) for node_class in node_classes),
     )
 
 
 def best_beside(
-    kinds: tuple[CapacityIndex, ...], demand: PodDemand, gpus: int
+    node_classes: tuple[CapacityIndex, ...], demand: PodDemand, gpus: int
 ) -> NodeState | None:
     """Of open nodes with `gpus` free: with most memory of those with the CPU, else with most CPU.
 
-    None if no node has the GPUs. O(kinds x GPUs of a node), and the chunks of a free list.
+    None if no node has the GPUs. O(node classes x GPUs of a node), and the chunks of a free list.
     """
     free_lists = [
-        free_list for kind in kinds for free_list in kind.by_free[gpus:] if free_list.size
+        free_list
+        for node_class in node_classes
+        for free_list in node_class.by_free[gpus:]
+        if free_list.size
     ]
     rich = (free_list.most_memory(demand.cpu_milli) for free_list in free_lists)
     with_cpu = [entry for entry in rich if entry is not None]
@@ -92,8 +95,10 @@ def best_beside(
     return max(free_list.last() for free_list in free_lists)[3] if free_lists else None
 
 
-def _empty_in_mig_mode(kind: CapacityIndex) -> int:
-    return sum(free_list.size for name, free_list in kind.mig.items() if not _used(int(name)))
+def _empty_in_mig_mode(node_class: CapacityIndex) -> int:
+    return sum(
+        free_list.size for name, free_list in node_class.mig.items() if not _used(int(name))
+    )
 
 
 def _used(state: int) -> int:
@@ -114,15 +119,17 @@ class FreeByNuma:
 
 
 def free_by_numa(
-    cluster: Cluster, kinds: tuple[CapacityIndex, ...], demand: PodDemand
+    cluster: Cluster, node_classes: tuple[CapacityIndex, ...], demand: PodDemand
 ) -> FreeByNuma:
     """Nodes are counted in an index of rooms; `LOOKED_AT_MAX` are looked at one by one."""
     by_gpus = replace(demand, cpu_milli=0, memory_mib=0, slices=())
-    index = room_index(cluster, kinds, by_gpus, "", distinct=False)
+    index = room_index(cluster, node_classes, by_gpus, "", distinct=False)
     together = [place for _, _, place in index.at_least(Level.NODE, 1, LOOKED_AT_MAX)]
     nodes = [node for node in together if isinstance(node, NodeState)]
     if not nodes:
-        nodes = list(islice(candidates(kinds, replace(by_gpus, aligned=False), ""), LOOKED_AT_MAX))
+        nodes = list(
+            islice(candidates(node_classes, replace(by_gpus, aligned=False), ""), LOOKED_AT_MAX)
+        )
     best = nearest(nodes, demand)
     assert best is not None, "there are nodes with the GPUs"
     return FreeByNuma(nodes=index.count_at_least(Level.NODE, 1), best=best, looked_at=len(nodes))
@@ -143,22 +150,22 @@ class FreeSlices:
     """GPUs where one could begin, were it not the second with media engines."""
 
 
-def free_slices(kinds: tuple[CapacityIndex, ...], demand: PodDemand) -> FreeSlices:
-    """Count slices and legal starts. O(kinds x states), of which there are 192 at most."""
+def free_slices(node_classes: tuple[CapacityIndex, ...], demand: PodDemand) -> FreeSlices:
+    """Count slices and legal starts. O(node classes x states), of which there are 192 at most."""
     gpus = slices = best = positions = media_taken = 0
     sizes = []
-    for kind in kinds:
-        assert kind.table is not None
-        sizes.append(kind.mig_milli(demand.profile) * SLICES // GPU_MILLI)
-        for name, free_list in kind.mig.items():
+    for node_class in node_classes:
+        assert node_class.table is not None
+        sizes.append(node_class.mig_milli(demand.profile) * SLICES // GPU_MILLI)
+        for name, free_list in node_class.mig.items():
             state = int(name)
             free = SLICES - _used(state)
             gpus += free_list.size
             slices += free * free_list.size
             best = max(best, free)
-            room = kind.table.room(state, demand.profile)
+            room = node_class.table.room(state, demand.profile)
             positions += room * free_list.size
-            if not room and kind.table.room(state & ~MEDIA_BIT, demand.profile):
+            if not room and node_class.table.room(state & ~MEDIA_BIT, demand.profile):
                 media_taken += free_list.size
     return FreeSlices(
         gpus=gpus,

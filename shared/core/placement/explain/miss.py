@@ -71,7 +71,7 @@ def evidence_of(node: NodeState, demand: PodDemand, name: str) -> dict[str, int]
 
 
 def nearest_full(
-    domain: Domain, kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str
+    domain: Domain, node_classes: tuple[CapacityIndex, ...], demand: PodDemand, team: str
 ) -> NodeState | None:
     """Of the nodes of `domain` without room for a pod, the one that comes nearest."""
     walked = domain.size <= WALKED_MAX
@@ -79,11 +79,17 @@ def nearest_full(
         domain.nodes()
         if walked
         else (
-            node for node in islice(_first(kinds, demand), 2 * WALKED_MAX) if is_in(node, domain)
+            node
+            for node in islice(_first(node_classes, demand), 2 * WALKED_MAX)
+            if is_in(node, domain)
         )
     )
     return nearest(
-        (node for node in nodes if node.kind in kinds and not node_room(node, demand, team)),
+        (
+            node
+            for node in nodes
+            if node.node_class in node_classes and not node_room(node, demand, team)
+        ),
         demand,
     )
 
@@ -100,12 +106,14 @@ def name_of(place: Domain | NodeState) -> str:
     return f"{place.level.value} {place.name}"
 
 
-def _first(kinds: tuple[CapacityIndex, ...], demand: PodDemand) -> Iterator[NodeState]:
+def _first(node_classes: tuple[CapacityIndex, ...], demand: PodDemand) -> Iterator[NodeState]:
     """Nodes with most GPUs first; of equals those with most of too little CPU, then of any."""
-    for free in range(max((len(kind.by_free) for kind in kinds), default=0) - 1, -1, -1):
-        for kind in kinds:
-            if free < len(kind.by_free):
-                free_list = kind.by_free[free]
+    for free in range(
+        max((len(node_class.by_free) for node_class in node_classes), default=0) - 1, -1, -1
+    ):
+        for node_class in node_classes:
+            if free < len(node_class.by_free):
+                free_list = node_class.by_free[free]
                 ranges = (free_list.below(demand.cpu_milli), free_list.below(UNLIMITED))
                 entries = chain.from_iterable(islice(each, SHELF_MAX) for each in ranges)
                 yield from (entry[3] for entry in entries)

@@ -23,9 +23,9 @@ def nearest_domain(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Re
     if required is None:
         return None
     for demand in gang.demands:
-        best, kinds = _best(cluster, gang, demand, flavors, required)
+        best, node_classes = _best(cluster, gang, demand, flavors, required)
         if best is not None and best[0] < demand.count:
-            return _refusal(gang, demand, kinds, best, required)
+            return _refusal(gang, demand, node_classes, best, required)
     return None
 
 
@@ -35,25 +35,29 @@ def nearest_slices(cluster: Cluster, gang: Gang, flavors: tuple[str, ...]) -> Re
     for demand in gang.demands:
         if not demand.slices:
             continue
-        best_room, best_kinds = -1, tuple[CapacityIndex, ...]()
+        best_room, best_node_classes = -1, tuple[CapacityIndex, ...]()
         for flavor in flavors:
-            kinds = sum(permitted(cluster, gang, demand, flavor), ())
-            index = room_index(cluster, kinds, demand, gang.team, distinct=distinct)
+            node_classes = sum(permitted(cluster, gang, demand, flavor), ())
+            index = room_index(cluster, node_classes, demand, gang.team, distinct=distinct)
             room = sum(room for room, _, _ in index.tops())
             if room > best_room:
-                best_room, best_kinds = room, kinds
+                best_room, best_node_classes = room, node_classes
         if best_room < demand.count:
-            return _slices_refusal(cluster, gang, demand, best_kinds, best_room)
+            return _slices_refusal(cluster, gang, demand, best_node_classes, best_room)
     return None
 
 
 def _slices_refusal(
-    cluster: Cluster, gang: Gang, demand: PodDemand, kinds: tuple[CapacityIndex, ...], room: int
+    cluster: Cluster,
+    gang: Gang,
+    demand: PodDemand,
+    node_classes: tuple[CapacityIndex, ...],
+    room: int,
 ) -> Refusal:
     outer = demand.slices[0]
     loose = replace(demand, slices=demand.slices[1:])
     distinct = gang.spread is Spread.REQUIRED
-    index = room_index(cluster, kinds, loose, gang.team, distinct=distinct)
+    index = room_index(cluster, node_classes, loose, gang.team, distinct=distinct)
     miss = index.below(outer.level, outer.pods)
     next_best = (
         f"; the best {outer.level.value} without room for one, {miss[2].name}, "
@@ -83,24 +87,28 @@ def _best(
 ) -> tuple[Ranked | None, tuple[CapacityIndex, ...]]:
     """The domain (or lone node) with most room for `demand`, over all flavors."""
     best: Ranked | None = None
-    best_kinds: tuple[CapacityIndex, ...] = ()
+    best_node_classes: tuple[CapacityIndex, ...] = ()
     distinct = gang.spread is Spread.REQUIRED
     for flavor in flavors:
-        kinds = sum(permitted(cluster, gang, demand, flavor), ())
-        index = room_index(cluster, kinds, demand, gang.team, distinct=distinct)
+        node_classes = sum(permitted(cluster, gang, demand, flavor), ())
+        index = room_index(cluster, node_classes, demand, gang.team, distinct=distinct)
         for level in levels_to_try(required):
             largest = index.largest(level)
             # At equal room the wider one: that is where the missing pods may still go.
             if largest is not None and (best is None or largest[0] >= best[0]):
-                best, best_kinds = largest, kinds
-    return best, best_kinds
+                best, best_node_classes = largest, node_classes
+    return best, best_node_classes
 
 
 def _refusal(
-    gang: Gang, demand: PodDemand, kinds: tuple[CapacityIndex, ...], best: Ranked, required: Level
+    gang: Gang,
+    demand: PodDemand,
+    node_classes: tuple[CapacityIndex, ...],
+    best: Ranked,
+    required: Level,
 ) -> Refusal:
     room, _, place = best
-    also, evidence = _next_node(place, kinds, demand, gang.team)
+    also, evidence = _next_node(place, node_classes, demand, gang.team)
     return Refusal(
         reason=Reason.TOPOLOGY,
         message=f"Needs {demand.count} pods with {pod_needs(demand, gang)} in one "
@@ -111,12 +119,12 @@ def _refusal(
 
 
 def _next_node(
-    place: Place, kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str
+    place: Place, node_classes: tuple[CapacityIndex, ...], demand: PodDemand, team: str
 ) -> tuple[str, dict[str, int]]:
     """What the node of `place` that comes nearest without holding a pod has, and what it lacks."""
     if isinstance(place, NodeState) or demand.milli or demand.profile:
         return "", {}
-    node = nearest_full(place, kinds, demand, team)
+    node = nearest_full(place, node_classes, demand, team)
     if node is None:
         walked = place.size <= WALKED_MAX
         return "; no other node there matches" if walked else "", {}

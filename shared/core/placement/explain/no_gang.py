@@ -67,13 +67,15 @@ def _not_together(
 def _room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand, flavor: str) -> int:
     """Pods of the set that find room in the flavor if it is alone, at most all."""
     distinct = gang.spread is Spread.REQUIRED
-    kinds = tuple(kind for kind in found.kinds if kind.key.flavor == flavor)
-    return room_for(cluster, kinds, demand, gang.team, demand.count, distinct=distinct)
+    node_classes = tuple(
+        node_class for node_class in found.node_classes if node_class.key.flavor == flavor
+    )
+    return room_for(cluster, node_classes, demand, gang.team, demand.count, distinct=distinct)
 
 
 def _short(found: Survey, gang: Gang, demand: PodDemand, flavor: str, room: int) -> Refusal:
     """No single flavor has room for all pods of the set."""
-    free = free_gpus(found.kinds, demand)
+    free = free_gpus(found.node_classes, demand)
     apart = ", each on a node of its own" if gang.spread is Spread.REQUIRED else ""
     return Refusal(
         reason=Reason.GANG_SHORT,

@@ -77,16 +77,16 @@ def _help(last: Filter, found: Survey, demand: PodDemand) -> str:
     return _HELP[last]
 
 
-def _nearest(out: Filter, kinds: Iterable[NodeClassKey], choice: GpuChoice) -> str:
+def _nearest(out: Filter, node_classes: Iterable[NodeClassKey], choice: GpuChoice) -> str:
     """What is asked for and the best there is, of that which nodes have more or less of."""
     if out is Filter.GPU_MEMORY:
-        most = max(key.gpu_memory_mib for key in kinds)
+        most = max(key.gpu_memory_mib for key in node_classes)
         return f" (needs {choice.min_memory_mib} MiB, the most is {most})"
     if out is Filter.DRIVER:
-        newest = max((key.driver for key in kinds), key=version)
+        newest = max((key.driver for key in node_classes), key=version)
         return f" (needs {choice.min_driver}, the newest is {newest or 'not known'})"
     if out is Filter.CUDA:
-        newest = max((key.cuda for key in kinds), key=version)
+        newest = max((key.cuda for key in node_classes), key=version)
         return f" (needs {choice.cuda}, the newest is {newest or 'not known'})"
     return ""
 

@@ -25,17 +25,19 @@ from shared.core.scoring import Cluster
 
 def no_room(cluster: Cluster, found: Survey, gang: Gang, demand: PodDemand) -> Refusal | None:
     """A refusal if no node has room for one pod of `demand`."""
-    if room_for(cluster, found.kinds, demand, gang.team, 1, distinct=False):
+    if room_for(cluster, found.node_classes, demand, gang.team, 1, distinct=False):
         return None
     needs = pod_needs(demand, gang)
     if demand.profile:
-        return _no_slices(found, needs, free_slices(found.kinds, demand))
-    whole = free_gpus(found.kinds, demand)
+        return _no_slices(found, needs, free_slices(found.node_classes, demand))
+    whole = free_gpus(found.node_classes, demand)
     if demand.milli:
         return no_share(found, gang.team, demand, needs, whole)
     head = f"One node must have {needs}"
     if demand.aligned and whole.with_gpus:
-        return _not_aligned(found, demand, head, whole, free_by_numa(cluster, found.kinds, demand))
+        return _not_aligned(
+            found, demand, head, whole, free_by_numa(cluster, found.node_classes, demand)
+        )
     return _no_whole(found, demand, head, whole)
 
 
@@ -51,7 +53,7 @@ def _no_whole(found: Survey, demand: PodDemand, head: str, free: FreeGpus) -> Re
         )
         help_ = "Wait for GPUs to come free, or ask for fewer on one node."
     else:
-        best = best_beside(found.kinds, demand, demand.gpus)
+        best = best_beside(found.node_classes, demand, demand.gpus)
         assert best is not None, "there are nodes with the GPUs"
         message = f"{head}; {_lacking(found, demand, free, best)}."
         evidence |= evidence_of(best, replace(demand, gpus=0), "best_node")

@@ -22,13 +22,18 @@ class FreeShares:
     team_gpus: int
     best_milli: int
     near: tuple[tuple[NodeState, int], ...]
-    """(node, GPU) of those with enough milli-GPU, of each kind those with least of it; they lack
+    """(node, GPU) of those with enough milli-GPU, of each node class those with least of it; they
+    lack
     something else."""
 
 
-def free_shares(kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str) -> FreeShares:
-    """Count GPUs shared by `team` on open nodes of `kinds`; look at `LOOKED_AT_MAX` of them."""
-    free_lists = [kind.shared[team] for kind in kinds if team in kind.shared]
+def free_shares(
+    node_classes: tuple[CapacityIndex, ...], demand: PodDemand, team: str
+) -> FreeShares:
+    """Count GPUs shared by `team` on open nodes of `node_classes`; look at a few."""
+    free_lists = [
+        node_class.shared[team] for node_class in node_classes if team in node_class.shared
+    ]
     near = (entry for free_list in free_lists for entry in free_list.fitting(demand.milli, 0, 0))
     return FreeShares(
         team_gpus=sum(free_list.size for free_list in free_lists),
@@ -39,7 +44,7 @@ def free_shares(kinds: tuple[CapacityIndex, ...], demand: PodDemand, team: str) 
 
 def no_share(found: Survey, team: str, demand: PodDemand, needs: str, whole: FreeGpus) -> Refusal:
     """The refusal; `needs` in words."""
-    shares = free_shares(found.kinds, demand, team)
+    shares = free_shares(found.node_classes, demand, team)
     near = _nearest_shared(shares, demand) + _best_free(found, demand)
     why = " and ".join(near) or "no GPU is free to be opened"
     return Refusal(
@@ -86,13 +91,13 @@ def _part(node: NodeState, gpu: int, demand: PodDemand) -> int:
 
 def _best_free(found: Survey, demand: PodDemand) -> list[str]:
     """What free GPUs lack, which suffice by themselves."""
-    with_free = tuple(kind for kind in found.kinds if kind.occupied >> 1)
+    with_free = tuple(node_class for node_class in found.node_classes if node_class.occupied >> 1)
     if not with_free:
         return []
     need = demand.share_memory_mib
-    large = tuple(kind for kind in with_free if kind.key.gpu_memory_mib >= need)
+    large = tuple(node_class for node_class in with_free if node_class.key.gpu_memory_mib >= need)
     if not large:
-        most = max(kind.key.gpu_memory_mib for kind in with_free)
+        most = max(node_class.key.gpu_memory_mib for node_class in with_free)
         return [f"the largest free one has {most} of {need} MiB of GPU memory"]
     best = best_beside(large, demand, 1)
     assert best is not None, "their GPUs are free"

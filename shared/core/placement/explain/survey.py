@@ -1,6 +1,7 @@
 """The fleet as one pod of a demand finds it: nodes by what keeps it off them, and room.
 
-Nothing here walks all nodes: kinds are dozens, and a free list knows how many lie above an amount.
+Nothing here walks all nodes: node classes are dozens, and a free list knows how many lie above an
+amount.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 from shared.core.cluster.capacity_index import CapacityIndex
 from shared.core.cluster.node_class import NodeClassKey
 from shared.core.model.demand import Gang, PodDemand
-from shared.core.placement.feasibility import Filter, kind_obstacle
+from shared.core.placement.feasibility import Filter, node_class_obstacle
 from shared.core.placement.room import room_index
 from shared.core.placement.search import candidates
 from shared.core.scoring import Cluster, node_room
@@ -23,14 +24,14 @@ LOOKED_AT_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Nodes by what keeps the demand off them; `kinds` are those that pass all filters."""
+    """Nodes by what keeps the demand off them; `node_classes` are those that pass all filters."""
 
     nodes: int
     excluded: dict[Filter, int]
     """Each node once, at the first filter that it fails, in the order of `Filter`."""
     out: dict[Filter, tuple[NodeClassKey, ...]]
-    """Their kinds."""
-    kinds: tuple[CapacityIndex, ...]
+    """Their node classes."""
+    node_classes: tuple[CapacityIndex, ...]
     matching: int
     """Nodes that pass all filters ..."""
     open: int
@@ -53,55 +54,55 @@ class Survey:
 
 
 def survey(cluster: Cluster, gang: Gang, demand: PodDemand, flavors: tuple[str, ...]) -> Survey:
-    """Count the fleet for one pod of `demand` in any of `flavors`. O(kinds)."""
+    """Count the fleet for one pod of `demand` in any of `flavors`. O(node classes)."""
     excluded: Counter[Filter] = Counter()
     out: dict[Filter, tuple[NodeClassKey, ...]] = {}
-    kinds: list[CapacityIndex] = []
-    for key in sorted(cluster.kinds):
-        kind = cluster.kinds[key]
+    node_classes: list[CapacityIndex] = []
+    for key in sorted(cluster.node_classes):
+        node_class = cluster.node_classes[key]
         flavor = key.flavor if key.flavor in flavors else ""
-        found = kind_obstacle(kind, gang, demand, flavor) if flavor else Filter.FLAVOR
+        found = node_class_obstacle(node_class, gang, demand, flavor) if flavor else Filter.FLAVOR
         if found is None:
-            kinds.append(kind)
+            node_classes.append(node_class)
         else:
-            excluded[found] += kind.nodes
+            excluded[found] += node_class.nodes
             out[found] = (*out.get(found, ()), key)
     return Survey(
-        nodes=sum(kind.nodes for kind in cluster.kinds.values()),
+        nodes=sum(node_class.nodes for node_class in cluster.node_classes.values()),
         excluded={each: excluded[each] for each in Filter if excluded[each]},
         out=out,
-        kinds=tuple(kinds),
-        matching=sum(kind.nodes for kind in kinds),
-        open=sum(_open(kind) for kind in kinds),
-        gpus=sum(_open(kind) * kind.key.gpus for kind in kinds),
-        unhealthy_gpus=sum(kind.unhealthy for kind in kinds),
+        node_classes=tuple(node_classes),
+        matching=sum(node_class.nodes for node_class in node_classes),
+        open=sum(_open(node_class) for node_class in node_classes),
+        gpus=sum(_open(node_class) * node_class.key.gpus for node_class in node_classes),
+        unhealthy_gpus=sum(node_class.unhealthy for node_class in node_classes),
     )
 
 
 def room_for(
     cluster: Cluster,
-    kinds: tuple[CapacityIndex, ...],
+    node_classes: tuple[CapacityIndex, ...],
     demand: PodDemand,
     team: str,
     limit: int,
     *,
     distinct: bool,
 ) -> int:
-    """How many pods of `demand` find room on `kinds`, at most `limit`.
+    """How many pods of `demand` find room on `node_classes`, at most `limit`.
 
     Few are looked for; many, and those of which no free list tells whether they fit, are counted
     in an index of rooms.
     """
     if limit > LOOKED_AT_MAX or demand.aligned or demand.instances > 1:
         loose = replace(demand, slices=())
-        return min(room_index(cluster, kinds, loose, team, distinct=distinct).total, limit)
+        return min(room_index(cluster, node_classes, loose, team, distinct=distinct).total, limit)
     room = 0
-    for node in candidates(kinds, demand, team):
+    for node in candidates(node_classes, demand, team):
         room += 1 if distinct else node_room(node, demand, team)
         if room >= limit:
             return limit
     return room
 
 
-def _open(kind: CapacityIndex) -> int:
-    return sum(free_list.size for free_list in kind.by_free)
+def _open(node_class: CapacityIndex) -> int:
+    return sum(free_list.size for free_list in node_class.by_free)

@@ -36,7 +36,7 @@ def anywhere(layout: Layout) -> bool:
     if not unlike(gang) or not _each_set_alone(layout):
         return False
     return layout.exhaustive.place(
-        lambda demand: candidates(layout.kinds(demand), demand, gang.team),
+        lambda demand: candidates(layout.node_classes(demand), demand, gang.team),
         distinct=gang.spread is Spread.REQUIRED,
     )
 
@@ -61,14 +61,14 @@ def _each_at_its_best(layout: Layout) -> bool:
 
 
 def _may_hold(tiers: Tiers, demand: PodDemand) -> bool:
-    """Whether enough whole GPUs are free on nodes that have enough of them. O(kinds x GPUs)."""
+    """Whether enough whole GPUs are free on nodes that have enough of them. O(classes x GPUs)."""
     if not demand.gpus:
         return True
     pods = sum(
         free_list.size * (free // demand.gpus)
-        for kinds in tiers
-        for kind in kinds
-        for free, free_list in enumerate(kind.by_free)
+        for node_classes in tiers
+        for node_class in node_classes
+        for free, free_list in enumerate(node_class.by_free)
         if free >= demand.gpus
     )
     return pods >= demand.count
@@ -89,8 +89,8 @@ def _aligned_place(
 ) -> Place | None:
     """The node with the least room of any for pods within one NUMA domain."""
     team = layout.gang.team
-    for kinds in tiers:
-        index = room_index(layout.cluster, kinds, demand, team, distinct=False)
+    for node_classes in tiers:
+        index = room_index(layout.cluster, node_classes, demand, team, distinct=False)
         for _, _, node in index.at_least(Level.NODE, 1, layout.gang.pods):
             assert isinstance(node, NodeState)
             if node not in exclude:
@@ -110,8 +110,8 @@ def rooms(cluster: Cluster, gang: Gang, tiers: tuple[Tiers, ...]) -> Iterator[in
     """By pod set, how many of its pods there is room for if it has the fleet for itself."""
     distinct = gang.spread is Spread.REQUIRED
     for demand, each in zip(gang.demands, tiers, strict=True):
-        pod, kinds = replace(demand, slices=()), sum(each, ())
-        yield room_index(cluster, kinds, pod, gang.team, distinct=distinct).total
+        pod, node_classes = replace(demand, slices=()), sum(each, ())
+        yield room_index(cluster, node_classes, pod, gang.team, distinct=distinct).total
 
 
 def _each_set_alone(layout: Layout) -> bool:

@@ -64,6 +64,6 @@ def _nodes_with_room(trial: Trial) -> list[RoomIndex]:
     """By pod set; each node counts once."""
     apart = replace(trial, spread=Spread.REQUIRED)
     return [
-        index_of(apart, replace(demand, slices=()), kinds)
-        for demand, kinds in zip(trial.layout.gang.demands, trial.kinds, strict=True)
+        index_of(apart, replace(demand, slices=()), node_classes)
+        for demand, node_classes in zip(trial.layout.gang.demands, trial.node_classes, strict=True)
     ]

@@ -171,7 +171,7 @@ def _sets_of_positions(node: NodeState, demand: PodDemand) -> list[tuple[GpuShar
     Needed only beside other profiles: one alone never blocks itself.
     """
     states = {index: use.state for index, use in sorted(node.uses.items()) if use.offers_mig}
-    table = node.kind.table if node.kind else None
+    table = node.node_class.table if node.node_class else None
     assert table is not None
     profile = table.profiles[demand.profile]
     choices: list[tuple[States, States]] = [(states, {})]
@@ -214,4 +214,4 @@ def _condition(node: NodeState) -> Hashable:
         (use.usable, use.state, use.milli, use.team, use.free_memory_mib, use.gpu and use.gpu.mig)
         for _, use in sorted(node.uses.items())
     ]
-    return node.kind, node.free_cpu_milli, node.free_memory_mib, node.numa_masks, tuple(uses)
+    return node.node_class, node.free_cpu_milli, node.free_memory_mib, node.numa_masks, tuple(uses)

@@ -31,7 +31,7 @@ _WIDE: Final = (Level.BLOCK, Level.ZONE)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One attempt: the gang, and the kinds each of its pod sets may use, preferred first."""
+    """One attempt: the gang, and the node classes that each pod set may use, preferred first."""
 
     cluster: Cluster
     gang: Gang
@@ -64,8 +64,8 @@ class Layout:
         """The node of each pod that was charged."""
         return [node for _, node, _ in self.statement.pods]
 
-    def kinds(self, demand: PodDemand) -> tuple[CapacityIndex, ...]:
-        """All kinds on which a pod of `demand` may run."""
+    def node_classes(self, demand: PodDemand) -> tuple[CapacityIndex, ...]:
+        """All node classes on which a pod of `demand` may run."""
         return sum(self.tiers[self.gang.demands.index(demand)], ())
 
 
@@ -76,14 +76,14 @@ class Fill:
         self,
         layout: Layout,
         demand: PodDemand,
-        kinds: tuple[CapacityIndex, ...],
+        node_classes: tuple[CapacityIndex, ...],
         used: set[NodeState] | None,
     ) -> None:
         self._layout = layout
         self._demand = demand
         self._team = layout.gang.team
         self._statement = layout.statement
-        self._kinds = kinds
+        self._node_classes = node_classes
         self._used = used
         self._cluster = layout.cluster
         self._counted = layout.counted(demand)
@@ -138,7 +138,7 @@ class Fill:
 
     def _into_node(self, node: NodeState, pods: int) -> int:
         # Not every node comes from an index: where others of the gang lie it need not be allowed.
-        if node.kind not in self._kinds:
+        if node.node_class not in self._node_classes:
             return 0
         room = min(node_room(node, self._demand, self._team), pods)
         if self._used is not None:
@@ -152,7 +152,7 @@ class Fill:
     def _next_part(self, parts: list[Ranked], pods: int) -> Part:
         """Take out the tightest part that holds all `pods`, else the largest."""
         at = min(bisect_left(parts, (pods,)), len(parts) - 1)
-        if self._kinds[0].images.has_any(self._demand.artifacts):
+        if self._node_classes[0].images.has_any(self._demand.artifacts):
             at = self._at_hand(parts, at)
         return parts.pop(at)[2]
 
@@ -173,7 +173,7 @@ class Fill:
         if self._index is None:
             self._index = room_index(
                 self._cluster,
-                self._kinds,
+                self._node_classes,
                 self._counted,
                 self._team,
                 distinct=self._used is not None,

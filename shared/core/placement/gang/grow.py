@@ -37,10 +37,10 @@ def grow(cluster: Cluster, request: PlacementRequest, placement: Placement) -> P
         left = headroom - statement.charge_sum()
         missing = min(demand.count - have[demand.pod_set], _affordable(demand, left))
         if missing >= demand.unit:
-            kinds = sum(permitted(cluster, gang, demand, flavor), ())
+            node_classes = sum(permitted(cluster, gang, demand, flavor), ())
             layout = Layout.of(cluster, gang, (), statement, flavor)
             nodes = [cluster.nodes[pod.node] for pod in placement.pods]
-            _Growth(layout, demand, kinds, nodes).add(missing // demand.unit * demand.unit)
+            _Growth(layout, demand, node_classes, nodes).add(missing // demand.unit * demand.unit)
     charge = statement.charge_sum()
     if not statement.pods or not charge.fits_in(headroom):
         statement.rollback()
@@ -61,7 +61,7 @@ class _Growth:
 
     layout: Layout
     demand: PodDemand
-    kinds: tuple[CapacityIndex, ...]
+    node_classes: tuple[CapacityIndex, ...]
     nodes: list[NodeState]
 
     def add(self, missing: int) -> None:
@@ -95,7 +95,7 @@ class _Growth:
 
     def _fill(self, passed_over: set[NodeState] | None) -> Fill:
         """A new one for each part: what went before is counted."""
-        return Fill(self.layout, self.demand, self.kinds, passed_over)
+        return Fill(self.layout, self.demand, self.node_classes, passed_over)
 
 
 def _holds_slices(part: Place, demand: PodDemand) -> bool:

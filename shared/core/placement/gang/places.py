@@ -31,7 +31,7 @@ class Trial:
     """A layout, and what is tried of it now."""
 
     layout: Layout
-    kinds: tuple[tuple[CapacityIndex, ...], ...]
+    node_classes: tuple[tuple[CapacityIndex, ...], ...]
     """On which each pod set may run."""
     spread: Spread
     """How far apart the pods are, whatever the gang would take."""
@@ -42,9 +42,13 @@ class Trial:
         return self.spread is Spread.REQUIRED
 
     @property
-    def common_kinds(self) -> tuple[CapacityIndex, ...]:
+    def common_node_classes(self) -> tuple[CapacityIndex, ...]:
         """On which every pod set may run."""
-        return tuple(kind for kind in self.kinds[0] if all(kind in each for each in self.kinds))
+        return tuple(
+            node_class
+            for node_class in self.node_classes[0]
+            if all(node_class in each for each in self.node_classes)
+        )
 
 
 def places(trial: Trial, level: Level) -> list[Place]:
@@ -69,7 +73,8 @@ def places(trial: Trial, level: Level) -> list[Place]:
 def needed(trial: Trial, level: Level) -> list[tuple[RoomIndex, int]]:
     """By shape of pod, the index of its room and how many pods there are of it."""
     return [
-        (index_of(trial, demand, kinds), pods) for demand, pods, kinds in _shapes(trial, level)
+        (index_of(trial, demand, node_classes), pods)
+        for demand, pods, node_classes in _shapes(trial, level)
     ]
 
 
@@ -82,7 +87,7 @@ def gpus_together(trial: Trial) -> list[tuple[RoomIndex, int]]:
         return []
     each = replace(demands[wholes[0]], gpus=1, cpu_milli=0, memory_mib=0, aligned=False, slices=())
     gpus = sum(demands[at].gpus * demands[at].count for at in wholes)
-    return [(index_of(trial, each, trial.kinds[wholes[0]]), gpus)]
+    return [(index_of(trial, each, trial.node_classes[wholes[0]]), gpus)]
 
 
 def together(gang: Gang) -> PodDemand:
@@ -103,22 +108,26 @@ def together(gang: Gang) -> PodDemand:
 def _shapes(
     trial: Trial, level: Level
 ) -> Iterator[tuple[PodDemand, int, tuple[CapacityIndex, ...]]]:
-    """(demand, pods, kinds) of each shape; on one node, also all pods together as one."""
+    """(demand, pods, node classes) of each shape; on one node, also all pods together as one."""
     gang = trial.layout.gang
     counts = Counter[Hashable]()
     for demand in gang.demands:
         counts[demand.shape] += demand.count
     first = {demand.shape: at for at, demand in reversed(list(enumerate(gang.demands)))}
     for shape, at in first.items():
-        yield gang.demands[at], counts[shape], trial.kinds[at]
+        yield gang.demands[at], counts[shape], trial.node_classes[at]
     if level is Level.NODE and len(first) > 1:
-        yield together(gang), 1, trial.common_kinds
+        yield together(gang), 1, trial.common_node_classes
 
 
-def index_of(trial: Trial, demand: PodDemand, kinds: tuple[CapacityIndex, ...]) -> RoomIndex:
+def index_of(
+    trial: Trial, demand: PodDemand, node_classes: tuple[CapacityIndex, ...]
+) -> RoomIndex:
     """Where there is room for pods like `demand`, alone."""
     layout, counted = trial.layout, trial.layout.counted(demand)
-    return room_index(layout.cluster, kinds, counted, layout.gang.team, distinct=trial.distinct)
+    return room_index(
+        layout.cluster, node_classes, counted, layout.gang.team, distinct=trial.distinct
+    )
 
 
 def _parts(index: RoomIndex, place: Place, pods: int) -> int:

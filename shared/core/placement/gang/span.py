@@ -74,9 +74,9 @@ def _on_most_nodes(layout: Layout) -> bool:
 
 
 def _trial(layout: Layout, spread: Spread, tier_count: int | None = None) -> Trial:
-    """With the first tiers of kinds, or all of them."""
-    kinds = tuple(sum(tiers[:tier_count], ()) for tiers in layout.tiers)
-    return Trial(layout, kinds, spread)
+    """With the first tiers of node classes, or all of them."""
+    node_classes = tuple(sum(tiers[:tier_count], ()) for tiers in layout.tiers)
+    return Trial(layout, node_classes, spread)
 
 
 def _at_level(trial: Trial, level: Level) -> bool:
@@ -103,13 +103,13 @@ def _at_level(trial: Trial, level: Level) -> bool:
 def _on_one_node(trial: Trial) -> bool:
     """Whole GPUs, CPU and memory add up: the gang fits a node if its sum does as one pod."""
     gang = trial.layout.gang
-    found = find((trial.common_kinds,), together(gang), gang.team)
+    found = find((trial.common_node_classes,), together(gang), gang.team)
     return found is not None and _holds(trial, found[0])
 
 
 def _holds(trial: Trial, place: Place | None) -> bool:
     """Charge the whole gang in `place`, or anywhere in the fleet; or nothing, and False."""
-    if _fill(trial, place, range(len(trial.kinds))):
+    if _fill(trial, place, range(len(trial.node_classes))):
         return True
     trial.layout.statement.rollback()
     return False
@@ -123,7 +123,7 @@ def _fill(trial: Trial, place: Place | None, order: Iterable[int]) -> bool:
         left = demand.count
         passed_over = taken(layout.nodes) if trial.spread is Spread.PREFERRED else (used,)
         for nodes in passed_over:
-            left -= Fill(layout, demand, trial.kinds[at], nodes).put(left, place)
+            left -= Fill(layout, demand, trial.node_classes[at], nodes).put(left, place)
             if not left:
                 break
         if left:
@@ -161,11 +161,15 @@ def _holds_in(trial: Trial, place: Place | None, order: Order) -> bool:
 def _nodes(trial: Trial, demand: PodDemand, place: Place | None) -> Iterator[NodeState]:
     """Those in `place` that have room for a pod; do not change the cluster meanwhile."""
     gang = trial.layout.gang
-    kinds = trial.kinds[gang.demands.index(demand)]
+    node_classes = trial.node_classes[gang.demands.index(demand)]
     if place is None:
-        return candidates(kinds, demand, gang.team)
+        return candidates(node_classes, demand, gang.team)
     inside = [place] if isinstance(place, NodeState) else sorted(place.nodes(), key=_rank)
-    return (node for node in inside if node.kind in kinds and node_room(node, demand, gang.team))
+    return (
+        node
+        for node in inside
+        if node.node_class in node_classes and node_room(node, demand, gang.team)
+    )
 
 
 def _rank(node: NodeState) -> int:

@@ -58,11 +58,11 @@ class Evacuation:
 
 
 def choose(
-    offers: Offers, nodes: Iterable[NodeState], kinds: tuple[frozenset[CapacityIndex], ...]
+    offers: Offers, nodes: Iterable[NodeState], node_classes: tuple[frozenset[CapacityIndex], ...]
 ) -> Evacuation | None:
-    """The whole gang on `nodes`, each pod set on its `kinds`; None if there is no way."""
+    """The whole gang on `nodes`, each pod set on its `node_classes`; None if there is no way."""
     choice = _Choice(offers, nodes)
-    for demand, allowed in zip(offers.gang.demands, kinds, strict=True):
+    for demand, allowed in zip(offers.gang.demands, node_classes, strict=True):
         if not choice.lay_out(demand, allowed):
             return None
     return Evacuation(tuple(choice.movers.values()), tuple(choice.rooms.values()))
@@ -79,10 +79,12 @@ class _Choice:
         self.movers: dict[str, Running] = {}
         self.rooms: dict[str, NodeRoom] = {}
 
-    def lay_out(self, demand: PodDemand, kinds: frozenset[CapacityIndex]) -> bool:
+    def lay_out(self, demand: PodDemand, node_classes: frozenset[CapacityIndex]) -> bool:
         """Put all pods of `demand` where they cost fewest moves; whether there is a way."""
         offered = {
-            node: self._offer(node, demand) for node in self._nodes.values() if node.kind in kinds
+            node: self._offer(node, demand)
+            for node in self._nodes.values()
+            if node.node_class in node_classes
         }
         found = {node: offer for node, offer in offered.items() if offer is not None}
         pods = demand.count
@@ -91,7 +93,9 @@ class _Choice:
             offer = found[node]
             put = min(offer.pods, pods)
             for changed in self._take(node, offer, demand, put):
-                again = self._offer(changed, demand) if changed.kind in kinds else None
+                again = (
+                    self._offer(changed, demand) if changed.node_class in node_classes else None
+                )
                 found.pop(changed, None)
                 if again is not None:
                     found[changed] = again

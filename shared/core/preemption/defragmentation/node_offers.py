@@ -61,8 +61,11 @@ class Offers:
         room = node_room(node, demand, team)
         if room:
             return NodeOffer(room)
-        assert node.kind is not None
-        if demand.gpus > node.kind.key.gpus or demand.cpu_milli > node.kind.key.cpu_milli:
+        assert node.node_class is not None
+        if (
+            demand.gpus > node.node_class.key.gpus
+            or demand.cpu_milli > node.node_class.key.cpu_milli
+        ):
             return None
         tenants = [
             each

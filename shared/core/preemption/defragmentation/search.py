@@ -105,7 +105,7 @@ class DefragmentationSearch:
     def _tries(self, goal: DefragmentationGoal, depth: int) -> Iterator[Try]:
         """Evacuations worth a rehearsal: part by part, leaving out what was hard to move."""
         gang = goal.gang
-        kinds = tuple(
+        node_classes = tuple(
             frozenset(sum(permitted(self._cluster, gang, demand, goal.flavor), ()))
             for demand in gang.demands
         )
@@ -114,7 +114,7 @@ class DefragmentationSearch:
         chosen = [
             (found.size, number, part, found)
             for number, part in enumerate(parts_of(self._cluster, gang))
-            if (found := choose(offers, part, kinds)) is not None and found.movers
+            if (found := choose(offers, part, node_classes)) is not None and found.movers
         ]
         if not chosen:
             yield from map(Try, self._as_if_all_left(goal, may_leave))
@@ -131,7 +131,7 @@ class DefragmentationSearch:
                 for mover in each.hard:
                     self._staying.add(mover.id)
                     offers.forget(mover)
-                evacuation = choose(offers, part, kinds)
+                evacuation = choose(offers, part, node_classes)
             self._staying = set(staying)
 
     def _as_if_all_left(

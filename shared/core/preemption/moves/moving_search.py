@@ -137,21 +137,27 @@ class MovingSearch:
         Of the flavor, as each that goes gives back quota; first those that it may use.
         """
         flavor, nodes = self._judge.flavor, self._state.cluster.nodes.values()
-        found = [one for one in nodes if one.kind and one.kind.key.flavor == flavor]
+        found = [one for one in nodes if one.node_class and one.node_class.key.flavor == flavor]
         if len(found) > NODES_MAX:
-            kinds, gone = self._kinds(), self._screen.gpus_by_node()
+            node_classes, gone = self._node_classes(), self._screen.gpus_by_node()
 
             def order(one: NodeState) -> tuple[bool, int, int]:
-                return one.kind not in kinds, -one.free_count - gone.get(one.name, 0), one.rank
+                return (
+                    one.node_class not in node_classes,
+                    -one.free_count - gone.get(one.name, 0),
+                    one.rank,
+                )
 
             found.sort(key=order)
         return frozenset(one.name for one in found[:NODES_MAX])
 
-    def _kinds(self) -> frozenset[CapacityIndex]:
+    def _node_classes(self) -> frozenset[CapacityIndex]:
         cluster, flavor = self._state.cluster, self._judge.flavor
         gang = gang_of(self._request.workload, self._request.pins)
-        kinds = (sum(permitted(cluster, gang, demand, flavor), ()) for demand in gang.demands)
-        return frozenset[CapacityIndex]().union(*kinds)
+        node_classes = (
+            sum(permitted(cluster, gang, demand, flavor), ()) for demand in gang.demands
+        )
+        return frozenset[CapacityIndex]().union(*node_classes)
 
     def _moves(self, limits: DefragmentationLimits) -> Plan | None:
         flavor = self._judge.flavor

@@ -37,18 +37,18 @@ class Failure:
 
 
 class Counts:
-    """One gang; `kinds` are those that each of its pod sets may run on."""
+    """One gang; `node_classes` are those that each of its pod sets may run on."""
 
     def __init__(
         self,
         scope: Scope,
         gang: Gang,
-        kinds: Mapping[str, tuple[CapacityIndex, ...]],
+        node_classes: Mapping[str, tuple[CapacityIndex, ...]],
         failure: Failure,
     ) -> None:
         self._scope = scope
         self._gang = gang
-        self._kinds = kinds
+        self._node_classes = node_classes
         self.failure = failure
 
     def choices(self) -> Iterator[tuple[int, Out, Dearer]]:
@@ -78,7 +78,7 @@ class Counts:
                 leavers,
                 part,
                 demand,
-                kinds=self._kinds[demand.pod_set],
+                node_classes=self._node_classes[demand.pod_set],
                 apart=self._gang.spread is Spread.REQUIRED,
             )
             choice = VictimChoice(room, amortised=amortised)
@@ -125,15 +125,15 @@ class Counts:
         """Room for no more pods in `part`, whatever goes; at most for all of `demand`."""
         if not demand.gpus:
             return demand.count
-        kinds = set(self._kinds[demand.pod_set])
+        node_classes = set(self._node_classes[demand.pod_set])
         apart = self._gang.spread is Spread.REQUIRED
         room = 0
         for node in part.nodes.values():
             if room >= demand.count:
                 break
-            if node.kind in kinds and node.schedulable:
+            if node.node_class in node_classes and node.schedulable:
                 whole = node.free_count + potential.get(node.name, 0)
-                fits = min(whole, node.kind.key.gpus) // demand.gpus
+                fits = min(whole, node.node_class.key.gpus) // demand.gpus
                 room += min(fits, 1) if apart else fits
         return room
 

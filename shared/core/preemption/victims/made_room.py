@@ -19,7 +19,7 @@ from shared.core.scoring import node_room, shares_on
 
 
 class MadeRoom:
-    """Room on nodes of `kinds`; `apart`: no two pods on one node."""
+    """Room on nodes of `node_classes`; `apart`: no two pods on one node."""
 
     def __init__(
         self,
@@ -27,18 +27,18 @@ class MadeRoom:
         part: Part,
         demand: PodDemand,
         *,
-        kinds: tuple[CapacityIndex, ...],
+        node_classes: tuple[CapacityIndex, ...],
         apart: bool,
     ) -> None:
         self.leavers = leavers
         self.part = part
         self.demand = demand
-        self.kinds = frozenset(kinds)
+        self.node_classes = frozenset(node_classes)
         self.apart = apart
         self._team = leavers.scope.team
         self._room: dict[str, int] = {}
         """By node; without those that have none."""
-        self._count_all(kinds)
+        self._count_all(node_classes)
 
     @property
     def pods(self) -> int:
@@ -82,10 +82,10 @@ class MadeRoom:
                 copy.hold(team, shares, demand.cpu_milli, demand.memory_mib, media=demand.media)
                 left -= 1
 
-    def _count_all(self, kinds: tuple[CapacityIndex, ...]) -> None:
+    def _count_all(self, node_classes: tuple[CapacityIndex, ...]) -> None:
         """Room of all nodes of the part: by the index, and of those that changed by counting."""
         cluster, loose = self.leavers.scope.cluster, replace(self.demand, slices=())
-        index = room_index(cluster, kinds, loose, self._team, distinct=self.apart)
+        index = room_index(cluster, node_classes, loose, self._team, distinct=self.apart)
         for room, _, node in index.at_least(Level.NODE, 1, ROOM_MAX):
             if node.name in self.part.nodes:
                 self._room[node.name] = room
@@ -96,7 +96,7 @@ class MadeRoom:
     def _count(self, name: str) -> None:
         node = self.leavers.node(name)
         room = 0
-        if node.kind in self.kinds:
+        if node.node_class in self.node_classes:
             room = node_room(node, self.demand, self._team)
         if room:
             self._room[name] = min(room, 1) if self.apart else room

@@ -32,7 +32,7 @@ class NodeOffers:
         """What the node offers for up to `pods_max` further pods."""
         self.looks += 1
         node, demand = self._leavers.node(name), self._demand
-        if not node.schedulable or node.kind not in self._room.kinds:
+        if not node.schedulable or node.node_class not in self._room.node_classes:
             return []
         if self._room.apart:
             pods_max = min(pods_max, 1 - self._room.on(name))

@@ -79,7 +79,7 @@ def test_only_reported_starts_are_used() -> None:
 def test_boards_that_differ_in_what_they_offer_are_of_different_kinds() -> None:
     fleet = cluster(board(EIGHT), board(EIGHT[:3], "n2"), board((), "n3"))
 
-    assert len(fleet.kinds) == 3
+    assert len(fleet.node_classes) == 3
     assert summary_of(board(EIGHT)).shape != summary_of(board(())).shape
 
 

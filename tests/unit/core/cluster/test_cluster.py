@@ -86,7 +86,7 @@ def test_a_removed_node_is_known_until_what_it_holds_is_released() -> None:
     assert fleet.gpu_milli_used() == 1000
     fleet.release("red", held("a", WHOLE), sets)
     assert not fleet.nodes
-    assert not fleet.kinds
+    assert not fleet.node_classes
 
 
 def test_a_gpu_that_is_no_longer_reported_stays_charged_and_is_not_offered() -> None:
@@ -161,7 +161,7 @@ def test_a_node_that_changes_its_kind_is_offered_under_the_new_one_only() -> Non
 
     assert not isinstance(place(fleet, request(workload(pods()), "a100")), Placement)
     assert isinstance(place(fleet, request(workload(pods()), "h100")), Placement)
-    assert len(fleet.kinds) == 1
+    assert len(fleet.node_classes) == 1
 
 
 def test_ties_follow_the_seed_and_never_the_name() -> None:

@@ -122,7 +122,7 @@ def test_room_for_slices_follows_the_nodes_of_a_domain_one_by_one() -> None:
     fleet = cluster(*(node(f"n{at}", gpus=2, rack="r", zone="z") for at in range(2)))
     asked = replace(pods(whole(1), 2), slices=(Slice(pods=2, level=Level.RACK),))
     (demand,) = gang_of(workload(asked)).demands
-    kinds = tuple(fleet.kinds.values())
+    kinds = tuple(fleet.node_classes.values())
 
     def room() -> int:
         index = room_index(fleet, kinds, demand, "red", distinct=False)

@@ -106,7 +106,7 @@ def test_an_index_that_lags_behind_the_forgotten_changes_begins_anew(
     for index in fleet.rooms.values():
         assert isinstance(index, RoomIndex)
         index.follow(fleet)
-        anew = RoomIndex(index._kinds, index._demand, index._team, distinct=index._distinct)
+        anew = RoomIndex(index._node_classes, index._demand, index._team, distinct=index._distinct)
         anew.follow(fleet)
         assert (index._room, index._by_level, index.total) == (
             anew._room,

@@ -10,7 +10,7 @@ from shared.core.model.demand import gang_of
 from shared.core.model.nouns import GpuChoice, Placement, Workload
 from shared.core.placement.place import learn, place
 from shared.core.scoring.cluster import Cluster
-from shared.core.scoring.equivalence_classes import KINDS_MAX
+from shared.core.scoring.equivalence_classes import NODE_CLASSES_MAX
 from shared.core.scoring.learned_counts import CLASSES_MAX, TOTAL_MAX
 from shared.core.scoring.learned_scores import SCORES_MAX
 from shared.core.scoring.mix import LEARNED_MIN, DemandMix
@@ -167,14 +167,14 @@ def test_kinds_that_came_and_went_are_forgotten_and_change_no_decision() -> None
     held = [one_gpu(4000), one_gpu(30_000), small, small]
     teach(fleet, *held)
     live = [(each, place(fleet, request(each))) for each in held]
-    for upgrade in range(4 * KINDS_MAX):
+    for upgrade in range(4 * NODE_CLASSES_MAX):
         fleet.put_node(node(f"n{upgrade % 6}", gpus=4, driver=f"535.{upgrade}"))
         tried = place(fleet, request(small))
         assert isinstance(tried, Placement)
         fleet.release(small.team, tried.pods, small.spec.pod_sets)
     packing = fleet.packing("a100")
 
-    assert len(packing.index.kinds) <= KINDS_MAX + 1
+    assert len(packing.index.node_classes) <= NODE_CLASSES_MAX + 1
 
     rebuilt = cluster(*(state.inventory for state in fleet.nodes.values() if state.inventory))
     for each, answer in live:

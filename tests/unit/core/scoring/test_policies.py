@@ -32,7 +32,7 @@ def learned(counts: dict[PodClass, int], *, bare: bool = False) -> Learned:
     """A fleet of one class of nodes with eight GPUs; with `bare` another class without."""
     gpu_nodes = [node(f"n{number}", gpus=8, cpu_milli=64 * CORES) for number in range(4)]
     fleet = cluster(*gpu_nodes, *([node("c0", gpus=0)] if bare else []))
-    classes = {each.kind: None for each in fleet.nodes.values() if each.kind}
+    classes = {each.node_class: None for each in fleet.nodes.values() if each.node_class}
     return Learned(counts, list(classes))
 
 
