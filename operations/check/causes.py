@@ -174,13 +174,13 @@ def _check_known_causes(findings: Findings, evidence: Evidence) -> None:
     findings.checked += len(queued) + len(bound) + len(told)
     for workload, record in queued.items():
         if log.covered(record) and workload not in submitted:
-            findings.add(workload, "is queued, but nobody submitted it")
+            findings.add(workload, "is queued, but was never submitted")
     for (workload, attempt), record in bound.items():
         if log.covered(record) and (workload, attempt) not in placed:
             findings.add(workload, f"attempt {attempt} is bound, but was never placed")
     for (workload, attempt), record in told.items():
         if log.covered(record) and (workload, attempt) not in bound:
-            findings.add(workload, f"pods of attempt {attempt} exist, but nobody asked for them")
+            findings.add(workload, f"pods of attempt {attempt} exist, but were never asked for")
     known = set(queued) | unpublished(evidence, "admission")
     for row in evidence.rows["placement_workload"]:
         findings.checked += 1

@@ -59,7 +59,9 @@ def _check(findings: Findings, evidence: Evidence, story: _Story, record: Record
     name, attempt, seen = payload["workload_id"], payload["attempt"], payload.get("idle") or {}
     since_ms, until_ms = seen.get("since_ms", 0), seen.get("until_ms", 0)
     if (name, attempt, since_ms, until_ms) not in story.noticed and evidence.log.complete:
-        findings.add(name, f"attempt {attempt} is released as idle, and nobody noticed it so")
+        findings.add(
+            name, f"attempt {attempt} is released as idle, but was never noticed to be idle"
+        )
     if since_ms < story.running_at_ms.get((name, attempt), 0):
         findings.add(name, f"attempt {attempt} is released for idleness before it ran")
     now = payload.get("priority_class") or story.classes.get(name, "")

@@ -214,7 +214,8 @@ def check_pods_gone(evidence: Evidence) -> Findings:
             findings.checked += 1
             if holder in commanded and holder not in gone and evidence.log.covered(record):
                 findings.add(
-                    holder[0], f"attempt {holder[1]} was released, but nobody saw its pods end"
+                    holder[0],
+                    f"attempt {holder[1]} was released, but its pods were never seen to end",
                 )
     _check_shrunk(findings, evidence)
     return findings

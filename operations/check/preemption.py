@@ -167,7 +167,7 @@ def _check_ends(findings: Findings, evidence: Evidence, story: _Story) -> None:
     for preemptor, name in stands.items():
         findings.checked += 1
         if name not in story.plans and evidence.log.complete and preemptor not in pending:
-            findings.add(preemptor, f"has a reservation of plan {name}, which nobody accepted")
+            findings.add(preemptor, f"has a reservation of plan {name}, which was never accepted")
 
 
 def check_liveness(evidence: Evidence) -> Findings:

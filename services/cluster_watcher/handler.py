@@ -267,7 +267,7 @@ class WatcherHandler:
             seen, problem = None, str(error)
         if problem:
             metrics.REFUSED.inc()
-            log.error("a node cannot be told", node=name, problem=problem)
+            log.error("a node cannot be published", node=name, problem=problem)
             self._due_ms[name] = now_ms + RETRY_MS
             return None
         if seen is not None:

@@ -13,10 +13,11 @@ INTERRUPTIONS: Final = Counter(
     "muster_cluster_watcher_interruptions_total", "Lists and watches that broke", ["kind"]
 )
 REPORTS: Final = Counter(
-    "muster_cluster_watcher_reports_total", "Facts told about nodes", ["fact"]
+    "muster_cluster_watcher_reports_total", "Facts published about nodes", ["fact"]
 )
 REFUSED: Final = Counter(
-    "muster_cluster_watcher_refused_nodes_total", "Nodes that could not be told, as they cannot be"
+    "muster_cluster_watcher_refused_nodes_total",
+    "Nodes that were not published, as their objects contradict themselves",
 )
 REFUSED_OBSERVATIONS: Final = Counter(
     "muster_cluster_watcher_refused_observations_total",

@@ -125,7 +125,10 @@ def _quota(memory: MonitoringMemory) -> Iterator[Metric]:
         used[queue, flavor] += milli
     text = "GPUs charged to a queue, its own and borrowed."
     yield _gauge("muster_quota_used_gpus", text, "queue flavor", _gpus(used))
-    text = "What a queue or cohort owes, as a share that two hours pay back; below 0: is owed."
+    text = (
+        "Fair-share deficit of a queue or cohort, as a share that two hours pay back;"
+        " below 0: credit."
+    )
     yield _gauge("muster_quota_debt_ratio", text, "kind name", _debts(memory))
 
 

@@ -18,7 +18,7 @@ class PlacementSettings(BaseSettings):
     head_after_hours: int = Field(
         default=HEAD_AFTER_HOURS,
         ge=1,
-        description="who waits longer is at the head, whatever its priority, share and width",
+        description="work that waits so long is at the head, whatever its priority and share",
     )
     start_seconds: int = Field(
         default=START_SECONDS,
@@ -28,7 +28,7 @@ class PlacementSettings(BaseSettings):
     shun_seconds: int = Field(
         default=DEFAULTS.seconds,
         ge=0,
-        description="how long a node on which work does not start is shunned at first; 0: never",
+        description="first quarantine of a node on which work does not start; 0: none",
     )
     shun_seconds_max: int = Field(
         default=DEFAULTS.seconds_max,
@@ -39,5 +39,5 @@ class PlacementSettings(BaseSettings):
         default=DEFAULTS.percent_max,
         ge=1,
         le=100,
-        description="of the nodes of a flavor that are shunned at once; one may be, never all",
+        description="of the nodes of a flavor in quarantine at once; one may be, never all",
     )

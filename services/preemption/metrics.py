@@ -23,7 +23,7 @@ IDLE: Final = Counter(
 )
 WAITING: Final = Gauge(
     "muster_preemption_waiting",
-    "Workloads refused for want of room or quota, for which others might be evicted.",
+    "Workloads refused for lack of room or quota, for which others might be evicted.",
 )
 IN_FLIGHT: Final = Gauge(
     "muster_preemption_in_flight",

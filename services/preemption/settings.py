@@ -16,5 +16,5 @@ class PreemptionSettings(BaseSettings):
     moves_per_hour: int = Field(
         default=MOVES_PER_HOUR,
         ge=0,
-        description="workloads of a cell moved to make whole nodes for others; 0: nobody ever is",
+        description="workloads of a cell moved to make whole nodes for others; 0: none",
     )

@@ -95,7 +95,8 @@ class KafkaSettings(BaseSettings):
     kafka_user: str = Field(default="", description="Kafka principal of this process, with SASL")
     kafka_password: SecretStr = Field(default=SecretStr(""), description="its password")
     kafka_ca_file: str = Field(
-        default="", description="PEM file of who signed the brokers' certificates; empty: system's"
+        default="",
+        description="PEM file of the brokers' certificate authority; empty: system's",
     )
 
     @model_validator(mode="after")

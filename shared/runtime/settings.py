@@ -25,7 +25,7 @@ class Settings(KafkaSettings):
         default=0,
         ge=0,
         le=19,
-        description="added to that of a process that has started: who shows waits for who decides",
+        description="added once started: a service that shows work waits for one that decides",
     )
     lease_seconds: float = Field(default=5.0, gt=0, description="time to live of a lease")
     stuck_seconds: float = Field(

@@ -62,7 +62,7 @@ _MERGED: Final = (
 _PATCHED: Final = "Left out: as it is. Null: the default."
 _ABOUT: Final = (
     "Submit GPU work, see what becomes of it, and why. What answers to GET answers to HEAD; "
-    "answers are gzipped for those who accept that. An address is at most 8,190 bytes (414)."
+    "answers are gzipped where the client accepts it. An address is at most 8,190 bytes (414)."
 )
 _STREAM: Final = (
     "Server-sent events: `id` is that of the event, `data` the event as an item of the page. It "

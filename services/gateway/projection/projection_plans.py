@@ -63,7 +63,7 @@ def _who_goes(victims: Sequence[plans.PlannedVictim]) -> str:
     gone = len(victims) - moved - smaller
     told = [("evicted", gone), ("made smaller", smaller), ("moved", moved)]
     parts = [f"{how} for it: {count(many, 'workload')}" for how, many in told if many]
-    return ", ".join(parts) or "nobody has to go"
+    return ", ".join(parts) or "nothing is evicted"
 
 
 def refused(batch: ProjectionBatch, event: Event, fact: plans.EvictionPlanRefused) -> None:

@@ -85,6 +85,6 @@ def in_words(found: NoEvictionView) -> str:
         message = message[:1].lower() + message[1:]
     again = f", which may change at {moment(found.retry_at_ms)}" if found.retry_at_ms else ""
     return (
-        f"nobody is evicted for it (as of {moment(found.at_ms)}): {message}{again};"
+        f"nothing is evicted for it (as of {moment(found.at_ms)}): {message}{again};"
         f" {found.next_step}"
     )

@@ -72,7 +72,7 @@ def owed(queue: QuotaNode, flavor: str, no_eviction: NoEvictionView | None = Non
     if no_eviction is not None:
         return f"{first}, but {in_words(no_eviction)}"
     if not _others_borrow(queue.root, queue, flavor):
-        return f"{enough}, and no other queue borrows: nobody has to give way to it"
+        return f"{enough}, and no other queue borrows: there is nothing to take back for it"
     after = ""
     if policy.preemption_delay_seconds and policy.reclaim is not Reclaim.NEVER:
         after = f", {policy.preemption_delay_seconds} s after its submission"
@@ -143,13 +143,13 @@ def turn_view(found: Owing, flavor: str, told_at_ms: int) -> OwedTurn:
         debt_told_at_ms=told_at_ms,
         queues_ahead=found.queues_ahead,
         message=(
-            f"{kind} {node.name} had more than its part and owes {_percent(node.debt)} of share"
-            f"{_worth(node, flavor)} beside the {_percent(borrowed_share(node))} that it borrows"
-            f" (as of {moment(told_at_ms)}), so it comes after"
-            f" {count(found.queues_ahead, 'other queue')} with less of both:"
-            f" {REPAID_MS // HOUR_MS} h with so much less than its part pay it"
-            f" back, half of it is forgotten in {HALF_LIFE_MS // HOUR_MS} h, and what fits into"
-            " the queue's own quota waits for neither"
+            f"{kind} {node.name} used more than its fair share: a deficit of"
+            f" {_percent(node.debt)} of share{_worth(node, flavor)} beside the"
+            f" {_percent(borrowed_share(node))} that it borrows (as of {moment(told_at_ms)}), so"
+            f" it comes after {count(found.queues_ahead, 'other queue')} with less of both:"
+            f" {REPAID_MS // HOUR_MS} h with so much less than its fair share pay it back, half"
+            f" of it is forgotten in {HALF_LIFE_MS // HOUR_MS} h, and what fits into the queue's"
+            " own quota is not delayed by it"
         ),
     )
 

@@ -79,7 +79,7 @@ async def bulk(gateway: GatewayContext, call: RequestContext) -> web.Response:
         raise invalid([FieldError(field="pods", value="", rule="is required")])
     team = selection.team or call.subject.team
     if not (team or selection.queue or selection.ids):
-        rule = "is required of who belongs to no team, unless queue or ids are given"
+        rule = "is required of a key without a team, unless queue or ids are given"
         raise invalid([FieldError(field="team", value="", rule=rule)])
     call.require(team)
     rows = await _selected(gateway, team, selection)

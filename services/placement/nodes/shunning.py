@@ -147,7 +147,7 @@ class Shunning:
             workloads=workloads,
             start_seconds=state.start_seconds,
             rounds=known.rounds,
-            message=f"node {node} is shunned for {seconds} s, {why}",
+            message=f"node {node} is in quarantine for {seconds} s, {why}",
             cell=state.cell,
         )
         state.unit.tell_about(fact, node, cause)

@@ -24,7 +24,7 @@ def preemptor_problem(state: CellState, record: Record | None, plan: ProposeEvic
     if state.reservations.of(plan.workload_id) is not None:
         return f"{plan.workload_id} has a reservation already"
     if record.deadline_kind == transitions.BACKOFF:
-        return f"{plan.workload_id} rests after an attempt that failed"
+        return f"{plan.workload_id} waits after a failed attempt"
     return ""
 
 

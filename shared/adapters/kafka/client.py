@@ -71,7 +71,7 @@ async def refusal(access: KafkaAccess) -> str:
     except (KafkaError, TimeoutError, OSError) as error:
         return f" as {access.user or 'nobody'}: {error}"
     connection.close()
-    return "" if access.user else ": it lets nobody in without a user (MUSTER_KAFKA_USER)"
+    return "" if access.user else ": it refuses connections without a user (MUSTER_KAFKA_USER)"
 
 
 async def stop(client: Any) -> None:  # noqa: ANN401  # aiokafka is untyped

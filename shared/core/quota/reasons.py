@@ -20,7 +20,7 @@ from shared.core.quota.attainable import Beyond
 from shared.core.quota.limits import exceeding, plus
 from shared.core.quota.tree import NOTHING, QuotaNode
 
-_UNEVICTABLE: Final = "nobody may evict it, so its queue borrows nothing for it"
+_UNEVICTABLE: Final = "it may not be evicted, so its queue borrows nothing for it"
 
 
 def queue_held(queue: str, *, draining: bool) -> Refusal:
@@ -125,7 +125,7 @@ def beyond(found: Beyond, flavor: str) -> Refusal:
     return Refusal(
         reason=Reason.WAITING_FOR_QUOTA,
         message=f"others own and use {held} of the {most} of {node.name} (flavor {flavor}): too"
-        " little is left for it even if nobody borrows, so no nodes are kept for it",
+        " little is left for it even without borrowing, so no nodes are kept for it",
         next_step=f"starts when others use {less} less of what they own; or ask for more quota",
         evidence=_evidence(wanted, others, limit),
     )

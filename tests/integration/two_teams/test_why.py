@@ -251,7 +251,9 @@ async def test_who_must_borrow_is_told_for_whose_debt_others_of_his_priority_go_
     assert ("red", "queue", 31_250, START, 1) == tuple(
         turn[one] for one in ("name", "kind", "debt_millionths", "debt_told_at_ms", "queues_ahead")
     )
-    assert "owes 3.1 % of share, 1.0 GPU-hours of h100, beside the 50.0 %" in turn["message"]
+    assert (
+        "a deficit of 3.1 % of share, 1.0 GPU-hours of h100, beside the 50.0 %" in turn["message"]
+    )
     assert ("WaitingForQuota", None) == (higher["reason"], higher["turn"])
     assert ("queued", None) == (owed["state"], owed["turn"])
     assert "queue blue owns enough for it (it uses 0 of its 8 h100 GPUs)" in owed["owed"]

@@ -145,7 +145,7 @@ def test_where_no_borrower_may_be_evicted_it_is_told_why_unless_that_would_not_h
 
     assert (found is not None) == is_cause
     if found is not None:
-        assert "; nobody is evicted for it now: h100: 8 GPUs are" in found.refusal.message
+        assert "; nothing is evicted for it now: h100: 8 GPUs are" in found.refusal.message
         assert found.refusal.message.endswith("which may change at 2025-11-21 14:05:00Z")
         assert found.refusal.next_step == "wait until they have run"
 

@@ -370,7 +370,7 @@ def test_a_preemption_is_told_whole_in_the_story_of_its_preemptor():
     [
         ("m", "moved for it: 1 workload"),
         ("vm", "evicted for it: 1 workload, moved for it: 1 workload"),
-        ("", "nobody has to go"),
+        ("", "nothing is evicted"),
     ],
 )
 def test_who_goes_on_elsewhere_is_told_apart(victims: str, told: str):

@@ -128,7 +128,7 @@ def test_where_nobody_may_be_evicted_it_is_told_why_not_and_until_when(tree, fou
 
     assert told == (
         "queue red owns enough for it (it uses 12 of its 4 h100 GPUs): it comes before all of its"
-        " priority that borrow, but nobody is evicted for it (as of 2025-11-21 14:05:00Z): "
+        " priority that borrow, but nothing is evicted for it (as of 2025-11-21 14:05:00Z): "
         f"{words}"
     )
 
@@ -138,7 +138,9 @@ def test_where_no_other_queue_borrows_it_is_told_of_no_borrowers(tree):
 
     told = owed(tree.node("red"), FLAVOR)
 
-    assert told.endswith("h100 GPUs), and no other queue borrows: nobody has to give way to it")
+    assert told.endswith(
+        "h100 GPUs), and no other queue borrows: there is nothing to take back for it"
+    )
 
 
 def test_where_a_queue_shares_with_nobody_nothing_is_owed(tree):
@@ -155,10 +157,11 @@ def test_the_sentence_says_what_is_owed_since_when_and_what_pays_it_back(tree):
     view = turn_view(found, FLAVOR, TOLD_AT_MS)
 
     assert (
-        "cohort research had more than its part and owes 4.0 % of share, 5.1 GPU-hours of h100,"
-        " beside the 12.5 % that it borrows (as of 2025-11-21 14:05:00Z), so it comes after 1"
-        " other queue with less of both: 2 h with so much less than its part pay it back, half of"
-        " it is forgotten in 24 h, and what fits into the queue's own quota waits for neither"
+        "cohort research used more than its fair share: a deficit of 4.0 % of share, 5.1 GPU-hours"
+        " of h100, beside the 12.5 % that it borrows (as of 2025-11-21 14:05:00Z), so it comes"
+        " after 1 other queue with less of both: 2 h with so much less than its fair share pay it"
+        " back, half of it is forgotten in 24 h, and what fits into the queue's own quota is not"
+        " delayed by it"
     ) == view.message
     assert ("cohort", 125_000, 40_000) == (view.kind, view.share_millionths, view.debt_millionths)
 
@@ -168,4 +171,4 @@ def test_a_debt_of_what_nobody_owns_a_number_of_is_told_as_share_alone(tree):
     found = owing(QueueShares(tree), tree.node("red"), (FLAVOR,), ("green",))
     assert found is not None
 
-    assert "owes 7.0 % of share beside" in turn_view(found, "a100", TOLD_AT_MS).message
+    assert "a deficit of 7.0 % of share beside" in turn_view(found, "a100", TOLD_AT_MS).message

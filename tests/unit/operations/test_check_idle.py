@@ -44,9 +44,9 @@ def test_a_release_on_evidence_is_all_right():
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({"idle": {"since_ms": 200, "until_ms": 901}}, "nobody noticed"),
-        ({"idle": {}}, "nobody noticed"),
-        ({"attempt": 2}, "nobody noticed"),
+        ({"idle": {"since_ms": 200, "until_ms": 901}}, "never noticed"),
+        ({"idle": {}}, "never noticed"),
+        ({"attempt": 2}, "never noticed"),
         ({"idle": {"since_ms": 50, "until_ms": 900}}, "before it ran"),
         ({"priority_class": "inference-production"}, "protected class"),
     ],

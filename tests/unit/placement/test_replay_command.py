@@ -38,7 +38,7 @@ def ending(monkeypatch, capsys, outcome):
 @pytest.mark.parametrize(
     "error",
     [
-        Transient("Kafka at kafka:1: it lets nobody in without a user (MUSTER_KAFKA_USER)"),
+        Transient("Kafka at kafka:1: it refuses connections without a user (MUSTER_KAFKA_USER)"),
         replay.InputsMissing("5 inputs are no longer in the log (retention)"),
         ConnectionRefusedError(111, "Connect call failed"),
     ],

@@ -122,13 +122,14 @@ def test_two_workloads_that_did_not_start_shun_the_node_for_everybody():
     assert (bad, 2, 1) == (fact.node, fact.workloads, fact.rounds)
     assert driver.now_ms + MINUTE * 1000 == fact.until_ms
     assert fact.message == (
-        f"node {bad} is shunned for 60 s, because 2 workloads did not start there within 120 s"
+        f"node {bad} is in quarantine for 60 s,"
+        " because 2 workloads did not start there within 120 s"
     )
     others = {node_of(driver, f"z{one}") for one in range(2)}
     assert bad not in others
     waits = driver.record("z2")
     assert waits.state is State.QUEUED
-    assert "1 node more is shunned" in waits.message
+    assert "1 node more is in quarantine" in waits.message
 
 
 def test_a_sweep_with_a_bad_image_shuns_nothing():
@@ -394,7 +395,9 @@ def test_a_node_whose_kubelet_refuses_a_pod_rests_at_once_and_longer_each_time()
     (again,) = only(refuses(driver, "b", bad), NodeShunned)
 
     assert (first.node, first.until_ms - driver.now_ms + 31_000) == (bad, 30_000)
-    assert first.message == (f"node {bad} is shunned for 30 s, because its kubelet refused a pod")
+    assert first.message == (
+        f"node {bad} is in quarantine for 30 s, because its kubelet refused a pod"
+    )
     assert record == (State.QUEUED, 0, (bad,))
     assert (again.rounds, again.until_ms - driver.now_ms) == (2, 60_000)
 

@@ -53,7 +53,7 @@ def test_who_waits_for_work_that_is_not_preemptible_hears_so_once_however_long_h
         told.retry_at_ms,
     )
     assert (
-        "h100: nobody there may be evicted for it; 8 GPUs do not run, are not preemptible, or are"
+        "h100: nothing there may be evicted for it; 8 GPUs do not run, are not preemptible, or are"
         " going already."
     ) == told.message
     assert NEXT_STEP[Obstacle.NOT_EVICTABLE] == told.next_step

@@ -143,7 +143,7 @@ def _prospect(
     if no_eviction is not None:
         found = no_eviction
         at = f", which may change at {moment(found.retry_at_ms)}" if found.retry_at_ms else ""
-        return f"; nobody is evicted for it now: {found.message.rstrip('.')}{at}", found.next_step
+        return f"; nothing is evicted for it now: {found.message.rstrip('.')}{at}", found.next_step
     policy = queue.document.policy if queue.document is not None else None
     if policy is not None and policy.reclaim is Reclaim.NEVER:
         return "", f"wait until borrowers end: by its policy queue {queue.name} takes nothing back"

@@ -32,26 +32,26 @@ SPARED: Final = {
     Obstacle.MIN_RUNTIME: "are within their minimum run time",
     Obstacle.COOLDOWN: "were evicted lately and cool down",
     Obstacle.LOSS_BUDGET: "would exceed the loss budget of their team",
-    Obstacle.PROMISED: "are going for others",
+    Obstacle.PROMISED: "are being evicted for others",
 }
 NEXT_STEP: Final = {
-    Obstacle.FITS: "wait: it needs nobody's room",
+    Obstacle.FITS: "wait: it fits without an eviction",
     Obstacle.DELAY: "wait until then; the policy of its queue sets the delay",
     Obstacle.NOBODY: "wait for nodes, or allow a flavor in which others hold room",
-    Obstacle.PROTECTED: "wait until they end; which classes are protected is an operator's word",
-    Obstacle.NOT_EVICTABLE: "wait until they end; who does not run yet may go once it does",
+    Obstacle.PROTECTED: "wait until they end; an operator decides which classes are protected",
+    Obstacle.NOT_EVICTABLE: "wait until they end; what does not run yet may go once it does",
     Obstacle.PRIORITY: "wait until they end, or give it a higher priority class",
     Obstacle.NOMINAL: "wait until they end: they hold what their own queues own",
     Obstacle.COHORT_NOMINAL: "wait until they end: they hold what their own cohorts own",
     Obstacle.BELOW_NOMINAL: "wait until they end: they hold some of what their own queues own",
     Obstacle.SHARE: "wait until they end, or until its queue has less than theirs",
-    Obstacle.POLICY: "wait until they end; the policy of its queue says whom it may take",
+    Obstacle.POLICY: "wait until they end; the policy of its queue says what it may evict",
     Obstacle.MIN_RUNTIME: "wait until they have run for that long, as their queue grants it",
     Obstacle.COOLDOWN: "wait until that is over, or until they end",
     Obstacle.LOSS_BUDGET: "wait: what a team lost counts against its budget for an hour",
-    Obstacle.PROMISED: "wait until the plans of those others are at their end",
+    Obstacle.PROMISED: "wait until those evictions are done",
     Obstacle.NO_ROOM: "wait until others end, or ask for fewer or smaller pods",
-    Obstacle.QUOTA: "wait until those end who use that quota, or ask for less",
+    Obstacle.QUOTA: "wait until work that uses that quota ends, or ask for less",
 }
 """What would help, by what keeps others from being evicted."""
 
@@ -122,9 +122,9 @@ def _why(gang: Gang, search: VictimSearch) -> tuple[Obstacle, str, dict[str, int
     spared, failure = search.screen.spared_gpu_milli, search.failure
     if not search.screen.gpu_milli:
         if not spared:
-            return Obstacle.NOBODY, "nobody holds anything there", {}
+            return Obstacle.NOBODY, "nothing runs there", {}
         obstacle = max(spared, key=lambda each: (spared[each], each))
-        return obstacle, "nobody there may be evicted for it", {}
+        return obstacle, "nothing there may be evicted for it", {}
     if failure.quota is not None:
         name = failure.quota.name
         return Obstacle.QUOTA, f"evictions do not free the quota that {name} lacks", {}

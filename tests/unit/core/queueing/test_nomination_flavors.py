@@ -111,7 +111,7 @@ def test_who_nobody_may_evict_takes_what_the_queue_owns_and_borrows_nothing():
         "?x:WaitingForQuota",
     ]
     assert "gpu=6" in desk.refusals["x"].message
-    assert "nobody may evict it" in desk.refusals["x"].message
+    assert "it may not be evicted" in desk.refusals["x"].message
     assert "gpu=1 less of q is used" in desk.refusals["x"].next_step
     assert desk.queue(a_pending("y", 3)) == ["+y"], "others borrow"
 
