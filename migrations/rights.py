@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 READER: Final = "muster_operations"
-SERVICE_SCHEMAS: Final = (
+FIRST_SCHEMAS: Final = (
     "admission",
     "binder",
     "cluster_watcher",
@@ -23,6 +23,8 @@ SERVICE_SCHEMAS: Final = (
     "preemption",
     "quota",
 )
+"""Those that are there before migration 0049, which the migrations before it go through."""
+SERVICE_SCHEMAS: Final = (*FIRST_SCHEMAS, "native")
 SECRET_COLUMNS: Final = frozenset({("gateway", "api_key", "digest")})
 """(schema, table, column): not for the reader."""
 ALL: Final = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE"})

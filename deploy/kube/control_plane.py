@@ -7,6 +7,7 @@ API server is ready, the nodes are there and the identities have their kubeconfi
     <folder>/binder.kubeconfig    the service account of the binder: measure and test as this one
     <folder>/checker.kubeconfig   reads alone
     <folder>/gateway.kubeconfig   finds pods and reads their logs
+    <folder>/native.kubeconfig    reads pods and Jobs, writes events and conditions of pods
     <folder>/watcher.kubeconfig   reads nodes, their devices and all pods
 
 What every pod has written is in <folder>/pods.log, in the format of the container runtime
@@ -40,7 +41,7 @@ from deploy.local.processes import (
 
 START_SECONDS_MAX: Final = 120
 NODES_DEFAULT: Final = 64
-IDENTITIES: Final = ("binder", "checker", "gateway", "watcher")
+IDENTITIES: Final = ("binder", "checker", "gateway", "native", "watcher")
 TOKEN_SECONDS: Final = 86_400
 NAMESPACE: Final = "muster-system"
 MANIFESTS: Final = Path(__file__).resolve().parent / "manifests"

@@ -107,12 +107,22 @@ WATCHER = Service(
     name="cluster-watcher", role="cluster-watcher", module="services.cluster_watcher"
 )
 """... and the one that reports its nodes in their place."""
-KUBECONFIGS: Final = {"binder": "binder", GATEWAY: "gateway", WATCHER.name: "watcher"}
+NATIVE = _service("native")
+"""Makes workloads of pods that name Muster as their scheduler."""
+ON_KUBERNETES = (WATCHER, NATIVE)
+KUBECONFIGS: Final = {
+    "binder": "binder",
+    GATEWAY: "gateway",
+    WATCHER.name: "watcher",
+    NATIVE.name: "native",
+}
 """Who each service is on the test cluster of `deploy.kube`: its kubeconfig file there."""
-ROLES = (*dict.fromkeys(service.role for service in (*SERVICES, WATCHER)), READER)
+ROLES = (*dict.fromkeys(service.role for service in (*SERVICES, *ON_KUBERNETES)), READER)
 """Users of the database."""
 KAFKA_ROLES = (
-    *dict.fromkeys(service.role for service in (*SERVICES, WATCHER) if KAFKA in service.needs),
+    *dict.fromkeys(
+        service.role for service in (*SERVICES, *ON_KUBERNETES) if KAFKA in service.needs
+    ),
     READER,
     OPERATOR,
     TEAMS,
@@ -124,7 +134,7 @@ def services_on(cluster: str) -> tuple[Service, ...]:
     """The processes for `MUSTER_CLUSTER`: `simulated` (or nothing said), or `kubernetes`."""
     if cluster != "kubernetes":
         return SERVICES
-    return (*(row for row in SERVICES if row.name not in SIMULATED), WATCHER)
+    return (*(row for row in SERVICES if row.name not in SIMULATED), *ON_KUBERNETES)
 
 
 def on_test_cluster(folder: str) -> dict[str, dict[str, str]]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from migrations.protocol import create_role, execute
 from migrations.rights import (
+    FIRST_SCHEMAS,
     READER,
     SECRET_COLUMNS,
-    SERVICE_SCHEMAS,
     functions_of,
     service_role,
 )
@@ -45,7 +45,7 @@ END $$;
 def upgrade() -> None:
     """Take all, give by name."""
     execute(create_role(READER) + NEW_OBJECTS_SQL.format(reader=READER))
-    for schema in SERVICE_SCHEMAS:
+    for schema in FIRST_SCHEMAS:
         functions = ", ".join(f"{schema}.{name}" for name in functions_of(schema))
         names = {"schema": schema, "role": service_role(schema), "reader": READER}
         execute(SCHEMA_SQL.format(functions=functions, **names))
@@ -56,7 +56,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     """As it was: PUBLIC runs functions, and the reader reads everything."""
     execute("ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON FUNCTIONS TO PUBLIC")
-    for schema in SERVICE_SCHEMAS:
+    for schema in FIRST_SCHEMAS:
         execute(f"GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO PUBLIC")
         execute(f"REVOKE EXECUTE ON FUNCTION {schema}.make_part FROM PUBLIC")
     execute(

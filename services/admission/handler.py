@@ -24,6 +24,7 @@ from shared.events.deadlines import DeadlinePassed, deadline_message
 from shared.events.envelope import Received
 from shared.events.malformed import SubmissionMalformed
 from shared.events.topics import (
+    NATIVE_COMMANDS,
     NODE_FACTS,
     ORGANISATION_FACTS,
     SUBMISSION_COMMANDS,
@@ -88,6 +89,7 @@ class AdmissionHandler:
         cell = (self._cell,)
         fixed = [
             (SUBMISSION_COMMANDS, cell),
+            (NATIVE_COMMANDS, cell),
             (ORGANISATION_FACTS, (0,)),
             (NODE_FACTS, cell),
             (TEAM_FACTS, cell),

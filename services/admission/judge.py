@@ -94,6 +94,7 @@ class Judge:
             submitted_at_ms=one.submitted_at_ms,
             namespace=admitted.namespace,
             service_account=admitted.service_account,
+            pod_group=one.pod_group,
         )
         self._memory.alive.accept(one.team)
         fact = workloads.WorkloadQueued(workload=workload, body_hash=one.body_hash, door=one.door)

@@ -44,6 +44,7 @@ class ParkedSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     door: str
     key: str = ""
     source_offset: int = -1
+    pod_group: str = ""
     doubt: Doubt = Doubt.NONE
     due_ms: int = 0
 

@@ -13,7 +13,7 @@ from shared.events.envelope import Received, workload_id
 from shared.events.fingerprint import body_hash
 from shared.events.idempotency import KEY_LENGTH_MAX, is_key
 from shared.events.malformed import SubmissionMalformed
-from shared.events.topics import team_of
+from shared.events.topics import NATIVE_COMMANDS, team_of
 
 
 class Submissions:
@@ -42,6 +42,7 @@ class Submissions:
             door=command.door if team is None else "kafka",
             key="" if team is None else event.correlation_id,
             source_offset=-1 if team is None else message.offset,
+            pod_group=command.pod_group if message.topic == NATIVE_COMMANDS.name else "",
         )
         self._judge.first_or_again(one, message)
 

@@ -197,12 +197,19 @@ class Actuator:
     async def _delete_orphans(self, pods: Sequence[Pod]) -> None:
         log.warning("orphans", names=[pod.name for pod in pods[:10]], count=len(pods))
         metrics.ORPHANS.inc(len(pods))
-        await self._request(
-            [
-                PodOperation(verb="delete", namespace=pod.namespace, name=pod.name, uid=pod.uid)
-                for pod in pods
-            ]
-        )
+        await self._request([_removal(pod) for pod in pods])
+
+
+def _removal(pod: Pod) -> PodOperation:
+    """Of a pod that no attempt wants; one that others made stays theirs if nothing of it runs."""
+    idle = pod.ended or not pod.node
+    return PodOperation(
+        verb="release" if pod.group and idle else "delete",
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        disruption=bool(pod.group),
+    )
 
 
 def _count(operations: Sequence[PodOperation], results: Sequence[PodResult]) -> None:

@@ -302,6 +302,7 @@ def pods_of(command: BindWorkload | ResizePods) -> tuple[Pod, ...]:
             shares=pod.shares,
             template=templates.get(pod.pod_set, NO_TEMPLATE),
             duration_seconds=command.expected_duration_seconds,
+            group=command.pod_group if isinstance(command, BindWorkload) else "",
         )
         for rank, pod in enumerate(placed)
     )

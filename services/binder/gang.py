@@ -34,7 +34,6 @@ from services.binder.gang_state import (
     Noted,
     PodsGoal,
     ToldFact,
-    pod_name,
 )
 from shared.core.nodes.pod_failures import FailureCause, cause_of_failure, never_starts
 from shared.events.pods import BindRefused, PodsFinished
@@ -145,12 +144,15 @@ class BoundGang(GangState):
         elif result.status in _RETRY or (result.status == _CONFLICT and result.pod is None):
             self.not_before_ms = now_ms + RETRY_MS
             self.hindrance = result.message
-        elif operation.verb == "create":
-            self._created(rank, result, now_ms)
+        elif operation.verb in ("create", "adopt"):
+            self._created(rank, operation, result, now_ms)
         elif operation.verb == "pin":
             self._pinned(rank, operation, result, now_ms)
         elif operation.verb == "bind":
             self._bound(rank, operation, result, now_ms)
+        elif operation.verb == "release" and result.status == _OK:
+            self.advance(rank, GONE)
+            self.refusals = 0
         elif result.status == _OK:
             accepted = self.forcing if operation.verb == "force_delete" else self.deleting
             accepted[rank] = now_ms + operation.grace_seconds * 1000 + DELETE_AGAIN_MS
@@ -166,10 +168,13 @@ class BoundGang(GangState):
             self.not_before_ms = now_ms + min(RETRY_MS << self.refusals, RETRY_MAX_MS)
             self.refusals = min(self.refusals + 1, RETRY_MAX_MS.bit_length())
 
-    def _created(self, rank: int, result: PodResult, now_ms: int) -> None:
+    def _created(self, rank: int, operation: PodOperation, result: PodResult, now_ms: int) -> None:
         pod = result.pod
         self.refusals = 0
-        if pod is None:
+        if operation.verb == "adopt" and result.status == _NOT_FOUND:
+            self.not_before_ms = now_ms + RETRY_MS
+            self.hindrance = result.message
+        elif pod is None:
             refusal = refusal_of(result)
             grows = self.resizing and rank >= self.size_before
             self.never = self.never or (refusal.ends and not grows)
@@ -231,11 +236,11 @@ class BoundGang(GangState):
             self.deleting.pop(rank, None)
         self.versions[rank] = pod.resource_version
         self.uids[rank], self.namespace = pod.uid, pod.namespace
+        self.note_name(rank, pod)
         mark = _PHASES.get(pod.phase) or _mark_of_pending(pod)
         if mark == SUCCEEDED and not pod.deleting:
             self.ended_well |= 1 << rank
-        if kind == "DELETED":
-            mark = GONE
+        mark = GONE if kind == "DELETED" else mark
         self.advance(rank, mark)
         if pod.deleting and pod.node and mark not in OVER:
             self.stopping[rank] = pod.node
@@ -270,7 +275,7 @@ class BoundGang(GangState):
         if self.told:
             self._lose(rank, reason, pod, now_ms, FailureCause.TAKEN_AWAY)
         else:
-            name = pod_name(self.key, rank)
+            name = self.name_of(rank)
             node = pod.node if pod is not None else ""
             self.refuse(reason, f"{name} vanished before it ran", node, now_ms)
 
@@ -278,7 +283,7 @@ class BoundGang(GangState):
         self, rank: int, reason: str, pod: Pod | None, now_ms: int, cause: FailureCause
     ) -> None:
         """A pod failed or vanished: delete the rest, then tell PodsFinished(succeeded=False)."""
-        message = f"pod {pod_name(self.key, rank)}: {reason}"
+        message = f"pod {self.name_of(rank)}: {reason}"
         if pod is not None and pod.message:
             message += f": {pod.message}"
         node = pod.node if pod is not None else ""

@@ -17,7 +17,6 @@ from services.binder.gang_state import (
     PINNED,
     GangState,
     PodsGoal,
-    pod_name,
 )
 from shared.events.pods import PodsFinished
 from shared.ports.cluster import GRACE_SECONDS_MIN, PodOperation
@@ -44,7 +43,15 @@ def over(gang: GangState) -> bool:
 
 def _creates(gang: GangState) -> list[tuple[int, PodOperation]]:
     return [
-        (rank, PodOperation(verb="create", namespace=pod.namespace, name=pod.name, pod=pod))
+        (
+            rank,
+            PodOperation(
+                verb="adopt" if pod.group else "create",
+                namespace=pod.namespace,
+                name=pod.name,
+                pod=pod,
+            ),
+        )
         for rank, pod in enumerate(gang.pods)
         if gang.marks[rank] == ABSENT
     ]
@@ -57,7 +64,7 @@ def _pins(gang: GangState) -> list[tuple[int, PodOperation]]:
             PodOperation(
                 verb="pin",
                 namespace=pod.namespace,
-                name=pod.name,
+                name=gang.name_of(rank),
                 uid=gang.uids[rank],
                 node=pod.node,
                 pod=pod,
@@ -75,10 +82,10 @@ def _binds(gang: GangState) -> list[tuple[int, PodOperation]]:
             PodOperation(
                 verb="bind",
                 namespace=pod.namespace,
-                name=pod.name,
+                name=gang.name_of(rank),
                 uid=gang.uids[rank],
                 node=pod.node,
-                pod=pod if rank == 0 and pod.in_gang else None,
+                pod=pod if rank == 0 and pod.in_gang and not pod.group else None,
             ),
         )
         for rank, pod in enumerate(gang.pods)
@@ -95,6 +102,9 @@ def _deletes(gang: GangState, now_ms: int) -> Iterator[tuple[int, PodOperation]]
     for rank, mark in enumerate(gang.marks[first:], first):
         if mark in spared or not gang.uids[rank]:
             continue
+        if gang.adopts and (mark in OVER or mark < BOUND):
+            yield rank, _release(gang, rank)
+            continue
         if gang.stopping.get(rank) in gang.fenced_nodes:
             if now_ms >= gang.forcing.get(rank, 0):
                 yield rank, _force_delete(gang, rank)
@@ -106,9 +116,20 @@ def _delete(gang: GangState, rank: int) -> PodOperation:
     return PodOperation(
         verb="delete",
         namespace=gang.namespace,
-        name=pod_name(gang.key, rank),
+        name=gang.name_of(rank),
         uid=gang.uids[rank],
         grace_seconds=max(gang.grace_seconds, GRACE_SECONDS_MIN),
+        disruption=gang.adopts,
+    )
+
+
+def _release(gang: GangState, rank: int) -> PodOperation:
+    """What others made and of which no container runs is theirs again, and stays."""
+    return PodOperation(
+        verb="release",
+        namespace=gang.namespace,
+        name=gang.name_of(rank),
+        uid=gang.uids[rank],
     )
 
 
@@ -116,7 +137,7 @@ def _force_delete(gang: GangState, rank: int) -> PodOperation:
     return PodOperation(
         verb="force_delete",
         namespace=gang.namespace,
-        name=pod_name(gang.key, rank),
+        name=gang.name_of(rank),
         uid=gang.uids[rank],
         node=gang.stopping[rank],
     )

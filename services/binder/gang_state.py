@@ -53,14 +53,14 @@ class GangState:
     """`pods` are what to create; empty once that is done and committed."""
 
     __slots__ = (
-        "allocated", "cell", "correlation_id", "deadline_ms", "deleting", "ended_well",
+        "adopts", "allocated", "cell", "correlation_id", "deadline_ms", "deleting", "ended_well",
         "fenced_nodes", "forcing", "goal", "grace_seconds", "hindrance", "in_flight", "key",
-        "marks", "namespace", "never", "not_before_ms", "noted", "outcome", "pods", "pulling",
-        "refusals", "resizing", "setback", "settle_at_ms", "size", "size_before", "stopping",
-        "told", "told_pulling", "uids", "unknown_round", "unstarted", "versions",
+        "marks", "names", "namespace", "never", "not_before_ms", "noted", "outcome", "pods",
+        "pulling", "refusals", "resizing", "setback", "settle_at_ms", "size", "size_before",
+        "stopping", "told", "told_pulling", "uids", "unknown_round", "unstarted", "versions",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0915  # a line for each thing that is known
         self,
         *,
         workload_id: str,
@@ -79,6 +79,11 @@ class GangState:
         """A pod was refused that would be refused again."""
         self.namespace = pods[0].namespace if pods else ""
         """Where its pods are; of those that are already there, as the cluster shows them."""
+        self.names: dict[int, str] = {}
+        """By rank, of pods that others named: they are adopted, and released where ours would be
+        deleted though no container of them runs."""
+        self.adopts = bool(pods and pods[0].group)
+        """Its pods are made by others."""
         self.correlation_id = correlation_id
         self.goal = PodsGoal.RUN
         self.outcome: PodFact | None = None
@@ -121,6 +126,15 @@ class GangState:
         self.settle_at_ms = 0
         self.hindrance = ""
         """Why the last operation is to be tried again, in the cluster's words."""
+
+    def note_name(self, rank: int, pod: Pod) -> None:
+        """The cluster shows a pod of this rank; of one that others made its name counts."""
+        if pod.group:
+            self.names[rank], self.adopts = pod.name, True
+
+    def name_of(self, rank: int) -> str:
+        """The name of a pod: the one that it can have, or the one that others gave it."""
+        return self.names.get(rank) or pod_name(self.key, rank)
 
     def is_fresh(self) -> bool:
         """Whether it is to be bound and nothing was sent for it yet."""

@@ -43,6 +43,8 @@ class BindWorkload(Wire, frozen=True, kw_only=True):
     """Labels of the workload, for its pods."""
     grace_seconds: int = 30
     """Time a pod has to stop when it is stopped from outside."""
+    pod_group: str = ""
+    """NAMESPACE/KEY of the group of pods to adopt and bind; empty: pods are created."""
 
 
 class EvictPods(Wire, frozen=True, kw_only=True):

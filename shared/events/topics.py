@@ -49,6 +49,7 @@ def _topic(name: str, key: str, hours: int, producer: str, *consumers: str) -> T
 
 
 SUBMISSION_COMMANDS: Final = _topic("submission.commands.v1", "cell", 96, "gateway", "admission")
+NATIVE_COMMANDS: Final = _topic("native.commands.v1", "cell", 96, "native", "admission")
 ORGANISATION_FACTS: Final = _topic(
     "organisation.facts.v1",
     "team",
@@ -59,6 +60,7 @@ ORGANISATION_FACTS: Final = _topic(
     "placement",
     "preemption",
     "monitoring",
+    "native",
 )
 QUEUE_FACTS: Final = _topic(
     "queue.facts.v1",
@@ -70,6 +72,7 @@ QUEUE_FACTS: Final = _topic(
     "preemption",
     "gateway",
     "monitoring",
+    "native",
 )
 QUOTA_FACTS: Final = _topic(
     "quota.facts.v1", "cell", 96, "quota", "placement", "preemption", "gateway", "monitoring"
@@ -85,6 +88,7 @@ WORKLOAD_FACTS: Final = _topic(
     "monitoring",
     "preemption",
     "admission",
+    "native",
 )
 PLAN_COMMANDS: Final = _topic("plan.commands.v1", "cell", 96, "preemption", "placement")
 PREEMPTION_FACTS: Final = _topic("preemption.facts.v1", "cell", 96, "preemption", "gateway")
@@ -111,6 +115,7 @@ IDLENESS_FACTS: Final = _topic(
 
 TOPICS: Final = (
     SUBMISSION_COMMANDS,
+    NATIVE_COMMANDS,
     ORGANISATION_FACTS,
     QUEUE_FACTS,
     QUOTA_FACTS,

@@ -33,6 +33,8 @@ class SubmitWorkload(Wire, frozen=True, kw_only=True):
     door: str = "http"
     submitted_at_ms: int = 0
     """Unix milliseconds, in the order of submission; 0: the time of the event."""
+    pod_group: str = ""
+    """NAMESPACE/KEY of the pods that are there already, of the native service alone."""
 
 
 class CancelWorkload(Wire, frozen=True, kw_only=True):

@@ -83,6 +83,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready: bool = False
     """All containers run and say that they serve."""
     deleting: bool = False
+    group: str = ""
+    """NAMESPACE/KEY of the group of a pod that others made (`core/native`); Muster binds it."""
     finalizers: tuple[str, ...] = ()
     """While there are any, the object stays, though it is deleted and no container runs."""
 
@@ -100,20 +102,24 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PodOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request about the pod `name` in `namespace`.
 
-    `create` takes `pod`; `pin` uid, node, and `devices` or the `pod` with shares that say which:
-    these devices of the node are its own before it is bound there; `bind` uid, node, and of a
-    gang's rank 0 `pod`, by which others find it; `delete` uid, grace, which is at least 1;
+    `create` takes `pod`; `adopt` takes `pod` with its group: the pod of others that has its rank
+    there is one of ours from then on (404 while the group is not whole); `release` uid: it is
+    theirs again and stays as it is; `pin` uid, node, and `devices` or the `pod` with shares that
+    say which: these devices of the node are its own before it is bound there; `bind` uid, node,
+    and of a gang's rank 0 `pod`, by which others find it; `delete` uid, grace, which is at least
+    1, and `disruption`, so that its controller sees that it was taken away and did not fail;
     `force_delete` uid, node: the object goes though no kubelet says so, if the pod is being
     deleted on that node (else 409 `NotDeleting`), which is not ready (else 409 `NodeReady`).
     """
 
-    verb: Literal["create", "pin", "bind", "delete", "force_delete"]
+    verb: Literal["create", "adopt", "release", "pin", "bind", "delete", "force_delete"]
     name: str
     namespace: str = "default"
     uid: str = ""
     node: str = ""
     devices: tuple[str, ...] = ()
     grace_seconds: int = GRACE_SECONDS_MIN
+    disruption: bool = False
     pod: Pod | None = None
 
 

@@ -20,6 +20,7 @@ def launch_on(
     folder: Path,
     *,
     instance: str = "default",
+    scheduler_name: str = "muster",
     binder: Mapping[str, str] | None = None,
 ) -> LocalSystem:
     """All services, each with its own identity at the API server; the caller discards it.
@@ -28,6 +29,7 @@ def launch_on(
     """
     settings = on_test_cluster(str(cluster))
     settings["*"] = {"MUSTER_CLUSTER": "kubernetes", "MUSTER_KUBE_INSTANCE": instance}
+    settings["*"]["MUSTER_KUBE_SCHEDULER_NAME"] = scheduler_name
     settings["binder"] |= binder or {}
     settings["cluster-watcher"] |= {"MUSTER_FLAVORS": FLAVORS}
     return launch(folder, overrides=settings, services=services_on("kubernetes"))

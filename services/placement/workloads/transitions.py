@@ -65,6 +65,7 @@ def place(state: CellState, record: Record, placement: Placement, cause: Receive
             service_account=record.workload.service_account,
             labels=spec.labels,
             grace_seconds=max(spec.grace_seconds, GRACE_SECONDS_MIN),
+            pod_group=record.workload.pod_group,
         ),
         cause,
     )

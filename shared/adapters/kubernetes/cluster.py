@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.listing import Listing
 from shared.adapters.kubernetes.manifest import Making
+from shared.adapters.kubernetes.native.adoptable import AdoptablePods
 from shared.adapters.kubernetes.operations import Operations
 from shared.adapters.kubernetes.pins.pinning import PinWriter
 from shared.adapters.kubernetes.pins.view import DeviceView
@@ -28,7 +29,8 @@ class KubernetesCluster:
         )
         self._view = DeviceView(self._connection, settings.instance)
         pins = PinWriter(self._connection, self._view, making)
-        self._operations = Operations(self._connection, making, pins)
+        self._adoptable = AdoptablePods(self._connection, settings.scheduler_name)
+        self._operations = Operations(self._connection, making, pins, self._adoptable)
         self._listing = Listing(self._connection, settings.instance, self._view)
 
     async def apply(self, operations: Sequence[PodOperation]) -> list[PodResult]:
@@ -55,5 +57,6 @@ class KubernetesCluster:
 
     async def close(self) -> None:
         """Close all connections."""
+        await self._adoptable.close()
         await self._view.close()
         await self._connection.close()

@@ -10,7 +10,7 @@ from shared.adapters.kubernetes.collection import ObjectCollection
 from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.objects import PodList, PodObject, decoder
 from shared.adapters.kubernetes.pins.view import DeviceView
-from shared.adapters.kubernetes.reading import read_pod
+from shared.adapters.kubernetes.reading import is_ours, read_pod
 from shared.ports.cluster import Pod, WatchEvent
 
 PODS: Final = "/api/v1/pods"
@@ -37,12 +37,16 @@ class Listing:
         found, version = await self._pods.read()
         if any(one.spec.resource_claims for one in found):
             await self._view.ready()
-        return [self._pod(one) for one in found], version
+        return [self._pod(one) for one in found if is_ours(one, self._instance)], version
 
     async def watch(self, resource_version: int) -> AsyncIterator[list[WatchEvent]]:
         """Events after the version, in batches; ends only by an error (see the port)."""
         async for events in self._pods.watch(resource_version):
-            yield [WatchEvent(type=kind, pod=self._pod(found)) for kind, found in events]
+            yield [
+                WatchEvent(type=kind, pod=self._pod(found))
+                for kind, found in events
+                if is_ours(found, self._instance)
+            ]
 
     def _pod(self, found: PodObject) -> Pod:
         return read_pod(found, self._instance, self._view.uuids)

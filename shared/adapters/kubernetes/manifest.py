@@ -55,7 +55,7 @@ def manifest(pod: Pod, making: Making, claim: str = "") -> dict[str, Any]:
         "name": pod.name,
         "namespace": pod.namespace,
         "labels": labels_of(pod, making),
-        "annotations": _annotations(pod),
+        "annotations": annotations_of(pod),
     }
     if pod.finalizers:
         metadata["finalizers"] = list(pod.finalizers)
@@ -79,7 +79,8 @@ def labels_of(pod: Pod, making: Making) -> dict[str, str]:
     }
 
 
-def _annotations(pod: Pod) -> dict[str, str]:
+def annotations_of(pod: Pod) -> dict[str, str]:
+    """What a pod says of its attempt, beside its labels."""
     told = {
         naming.SIZE: str(pod.size),
         naming.EPOCH: str(pod.epoch),

@@ -12,6 +12,7 @@ from typing import Final
 PREFIX: Final = "muster.dev"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MUSTER: Final = "muster"
+TRUE: Final = "true"
 INSTANCE: Final = f"{PREFIX}/instance"
 """Which Muster of the cluster made it."""
 WORKLOAD: Final = f"{PREFIX}/workload"
@@ -20,6 +21,12 @@ RANK: Final = f"{PREFIX}/rank"
 SIZE: Final = f"{PREFIX}/size"
 EPOCH: Final = f"{PREFIX}/epoch"
 TEAM: Final = f"{PREFIX}/team"
+ADOPTED: Final = f"{PREFIX}/adopted"
+"""Label of a pod that others made and that is one of ours for an attempt."""
+POD_GROUP: Final = f"{PREFIX}/pod-group"
+"""Annotation of an adopted pod: NAMESPACE/KEY of its group."""
+BY_CLAIM: Final = f"{PREFIX}/by-claim"
+"""Annotation of an adopted pod whose GPUs are had by a claim that is to be made for it."""
 SHARES: Final = f"{PREFIX}/shares"
 DEVICES: Final = f"{PREFIX}/devices"
 """The devices that the ledger has chosen, parted by commas."""
@@ -39,13 +46,19 @@ def pod_name(workload_id: str, attempt: int, rank: int) -> str:
 
 
 def selector(instance: str) -> str:
-    """The label selector of all pods of one Muster."""
-    return f"{MANAGED_BY}={MUSTER},{INSTANCE}={instance}"
+    """The label selector of all pods of one Muster; `is_ours` says which of them really are."""
+    return f"{INSTANCE}={instance}"
 
 
 def is_ours(labels: Mapping[str, str], instance: str) -> bool:
-    """Whether the labels of an object say that this Muster made it."""
-    return labels.get(MANAGED_BY) == MUSTER and labels.get(INSTANCE) == instance
+    """Whether the labels of an object say that this Muster made it, or has adopted it."""
+    mine = labels.get(MANAGED_BY) == MUSTER or labels.get(ADOPTED) == TRUE
+    return mine and labels.get(INSTANCE) == instance
+
+
+def is_made_by_muster(labels: Mapping[str, str]) -> bool:
+    """Whether some Muster of the cluster made it, and did not adopt it."""
+    return labels.get(MANAGED_BY) == MUSTER and INSTANCE in labels and ADOPTED not in labels
 
 
 def service_name(workload_id: str, attempt: int) -> str:

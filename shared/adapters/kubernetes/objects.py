@@ -110,6 +110,12 @@ class Condition(Object, frozen=True, kw_only=True):
     message: str = ""
 
 
+class ExtendedClaim(Object, frozen=True, kw_only=True):
+    """The claim that stands for the devices that a pod asks for by count."""
+
+    resource_claim_name: str = ""
+
+
 class PodStatus(Object, frozen=True, kw_only=True):
     """Of a pod."""
 
@@ -119,6 +125,7 @@ class PodStatus(Object, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
+    extended_resource_claim_status: ExtendedClaim | None = None
 
 
 class PodObject(Object, frozen=True, kw_only=True):

@@ -3,11 +3,14 @@
 | verb | requests |
 |---|---|
 | create | POST the pod; 409: GET the pod that has the name |
+| adopt | PATCH labels and annotations of the pod of others, with the uid |
+| release | PATCH our labels away, with the uid |
 | pin | POST its claim, PATCH the allocation of it (see `pins`) |
 |  | of devices without a claim: GET, then PATCH the annotation of them, at that version |
 | bind | of a gang's rank 0 POST its service (see `gang_service`) |
 |  | POST the binding with the uid; 409: GET where it is |
-| delete | DELETE with the uid and a grace of at least a second |
+| delete | with `disruption` PATCH the condition that says so; |
+|  | DELETE with the uid and a grace of at least a second |
 | force_delete | GET the pod: it is being deleted there; GET the node: it is not ready; DELETE |
 |  | with the uid, at the version that was read, with grace 0 |
 """
@@ -20,14 +23,17 @@ from typing import Final
 
 import msgspec
 
+from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes import naming
 from shared.adapters.kubernetes.connection import Answer, Connection, NoAnswer
 from shared.adapters.kubernetes.gang_service import NameTaken, create_service
 from shared.adapters.kubernetes.manifest import Making, manifest
+from shared.adapters.kubernetes.native.adoptable import AdoptablePods
+from shared.adapters.kubernetes.native.adopting import adoption, disruption, release
 from shared.adapters.kubernetes.node_readiness import is_ready
 from shared.adapters.kubernetes.objects import ApiStatus, PodObject, decoder
 from shared.adapters.kubernetes.pins.pinning import PinWriter
-from shared.adapters.kubernetes.pins.store import ApiRefusal, NotPinned
+from shared.adapters.kubernetes.pins.store import ADDING_PATCH, ApiRefusal, NotPinned
 from shared.adapters.kubernetes.reading import read_pod
 from shared.adapters.kubernetes.references import missing_in
 from shared.core.model.decision import FieldError
@@ -57,14 +63,24 @@ _INVALID_VALUE: Final = re.compile(
 class Operations:
     """Carries operations out; each by itself."""
 
-    def __init__(self, connection: Connection, making: Making, pins: PinWriter) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        making: Making,
+        pins: PinWriter,
+        adoptable: AdoptablePods,
+    ) -> None:
         self._pins = pins
+        self._adoptable = adoptable
+        self._clock = SystemClock()
         self._connection = connection
         self._making = making
         self._pods = decoder(PodObject)
         self._statuses = decoder(ApiStatus)
         self._verbs: dict[str, Callable[[PodOperation], Awaitable[PodResult]]] = {
             "create": self._create,
+            "adopt": self._adopt,
+            "release": self._release,
             "pin": self._pin,
             "bind": self._bind,
             "delete": self._delete,
@@ -99,6 +115,31 @@ class Operations:
             found = await self._get(operation)
             return PodResult(status=CONFLICT, reason="AlreadyExists", pod=found)
         return self._refused_create(operation, answer)
+
+    async def _adopt(self, operation: PodOperation) -> PodResult:
+        """404 while the group is not whole, which passes."""
+        pod = operation.pod
+        if pod is None:
+            raise ValueError(f"adopt {operation.name} without a pod")
+        found = await self._adoptable.member(pod.group, pod.rank, pod.size)
+        if isinstance(found, int):
+            message = f"{found} of {pod.size} pods of group {pod.group} are there and unbound"
+            return PodResult(status=NOT_FOUND, reason="WaitingForPods", message=message)
+        by_claim = await self._pins.needs_claim(pod)
+        body = adoption(pod, found.uid, self._making, by_claim=by_claim)
+        path = f"{_pods(found.namespace)}/{found.name}"
+        answer = await self._connection.request("PATCH", path, body, content_type=MERGE_PATCH)
+        if answer.status == OK:
+            return PodResult(status=CREATED, pod=self._read(answer))
+        return self._refusal(answer)
+
+    async def _release(self, operation: PodOperation) -> PodResult:
+        answer = await self._connection.request(
+            "PATCH", _path(operation), release(operation.uid), content_type=MERGE_PATCH
+        )
+        if answer.status == OK:
+            return PodResult(status=OK)
+        return await self._with_pod(operation, answer)
 
     async def rehearse(self, operation: PodOperation) -> PodResult | None:
         """How the server would refuse a create; None where it would not, or does not answer."""
@@ -178,7 +219,20 @@ class Operations:
 
     async def _delete(self, operation: PodOperation) -> PodResult:
         preconditions = {"uid": operation.uid} if operation.uid else {}
+        if operation.disruption:
+            refused = await self._say_disrupted(operation)
+            if refused is not None:
+                return refused
         return await self._delete_if(operation, preconditions, operation.grace_seconds)
+
+    async def _say_disrupted(self, operation: PodOperation) -> PodResult | None:
+        """The refusal, or None when its controller can see why the pod goes."""
+        why = "Muster stops this attempt of the workload"
+        body = disruption(operation.uid, why, self._clock.now_ms())
+        answer = await self._connection.request(
+            "PATCH", f"{_path(operation)}/status", body, content_type=ADDING_PATCH
+        )
+        return None if answer.status == OK else await self._with_pod(operation, answer)
 
     async def _force_delete(self, operation: PodOperation) -> PodResult:
         found = await self._get(operation)
@@ -261,7 +315,9 @@ def _misnamed(operation: PodOperation) -> PodResult | None:
         rule = "must be the name of a namespace: a-z, 0-9 and '-', at most 63 characters"
         error = FieldError(field="metadata.namespace", value=operation.namespace, rule=rule)
         return PodResult(status=INVALID, reason="Invalid", message=rule, errors=(error,))
-    if operation.verb != "create" and not naming.OBJECT_NAME.fullmatch(operation.name):
+    if operation.verb not in ("create", "adopt") and not naming.OBJECT_NAME.fullmatch(
+        operation.name
+    ):
         return PodResult(status=NOT_FOUND, reason="NotFound", message="no pod can have this name")
     return None
 

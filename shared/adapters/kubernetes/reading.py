@@ -51,7 +51,7 @@ def read_pod(found: PodObject, instance: str, claimed: Claimed = _nobody_knows) 
     labels, notes = metadata.labels, metadata.annotations
     waiting, waiting_message = _waiting(found)
     reason, message, exit_code = _failure(found)
-    claims = [one.resource_claim_name for one in found.spec.resource_claims]
+    claims = list(_claims(found))
     held = tuple(
         one for name in claims for one in claimed(f"{metadata.namespace}/{name}", metadata.uid)
     )
@@ -66,7 +66,8 @@ def read_pod(found: PodObject, instance: str, claimed: Claimed = _nobody_knows) 
         duration_seconds=_seconds(notes.get(naming.DURATION)),
         devices=held or tuple(_devices(found)),
         allocated=given(status.container_statuses),
-        unpinned=bool(claims) and not held,
+        unpinned=(bool(claims) and not held) or (naming.BY_CLAIM in notes and not claims),
+        group=notes.get(naming.POD_GROUP, "") if naming.ADOPTED in labels else "",
         reason=reason,
         message=message or waiting_message,
         exit_code=exit_code,
@@ -80,6 +81,14 @@ def read_pod(found: PodObject, instance: str, claimed: Claimed = _nobody_knows) 
 def is_ours(found: PodObject, instance: str) -> bool:
     """Whether this Muster made it."""
     return naming.is_ours(found.metadata.labels, instance)
+
+
+def _claims(found: PodObject) -> Iterator[str]:
+    """Those that it names, and the one that stands for the GPUs that it counts (KEP-5004)."""
+    yield from (one.resource_claim_name for one in found.spec.resource_claims)
+    extended = found.status.extended_resource_claim_status
+    if extended is not None:
+        yield extended.resource_claim_name
 
 
 def _containers(found: PodObject) -> Iterator[ContainerStatus]:

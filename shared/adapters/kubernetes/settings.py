@@ -25,6 +25,11 @@ class KubernetesSettings(BaseSettings):
         pattern=LABEL_PATTERN,
         description="label value of this Muster's pods; differs where a cluster has several",
     )
+    scheduler_name: str = Field(
+        default="muster",
+        pattern=LABEL_PATTERN,
+        description="spec.schedulerName of the pods of others that this Muster binds",
+    )
     user_id: int = Field(
         default=1000,
         ge=1,

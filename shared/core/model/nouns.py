@@ -233,6 +233,9 @@ class Workload(Value, frozen=True, kw_only=True):
     """Namespace of its pods; empty: the one that is named as its team."""
     service_account: str = ""
     """Service account of its pods; empty: the namespace's default, without a token."""
+    pod_group: str = ""
+    """NAMESPACE/KEY of the group of pods that others made and that Muster binds; empty: Muster
+    makes the pods (`core/native`)."""
 
     @property
     def pods(self) -> int:

@@ -21,6 +21,8 @@ from shared.ports.cluster import Pod
 REQUEST: Final = "gpus"
 """The one request of a claim of ours, and the name by which its pod knows the claim."""
 NAME_CHARACTERS_MAX: Final = 253
+EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation of a claim for what a pod asks for by the name of a resource."""
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 
@@ -88,9 +90,23 @@ def _owner(pod: Pod, uid: str) -> dict[str, str]:
 
 
 def claim_manifest(  # each is one field
-    pod: Pod, uid: str, *, name: str, device_class: str, count: int, labels: Mapping[str, str]
+    pod: Pod,
+    uid: str,
+    *,
+    name: str,
+    device_class: str,
+    count: int,
+    labels: Mapping[str, str],
+    request: str = REQUEST,
 ) -> dict[str, Any]:
-    """The claim of a pod with this uid, for so many devices of a class."""
+    """The claim of a pod with this uid, for so many devices of a class.
+
+    Of an adopted pod it stands for the GPUs that the pod asks for by count (KEP-5004).
+    """
+    owner: dict[str, Any] = _owner(pod, uid)
+    notes = {}
+    if pod.group:
+        owner["controller"], notes = True, {EXTENDED: naming.TRUE}
     exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -99,10 +115,11 @@ def claim_manifest(  # each is one field
             "name": name,
             "namespace": pod.namespace,
             "labels": dict(labels),
+            "annotations": notes,
             "finalizers": [FINALIZER],
-            "ownerReferences": [_owner(pod, uid)],
+            "ownerReferences": [owner],
         },
-        "spec": {"devices": {"requests": [{"name": REQUEST, "exactly": exactly}]}},
+        "spec": {"devices": {"requests": [{"name": request, "exactly": exactly}]}},
     }
 
 
@@ -121,6 +138,7 @@ def allocation_patch(
     *,
     devices: Sequence[DeviceId],
     config: Sequence[Mapping[str, Any]],
+    request: str = REQUEST,
 ) -> dict[str, Any]:
     """The status that gives these devices of its node to the pod, at the version that was read.
 
@@ -128,10 +146,10 @@ def allocation_patch(
     """
     patch = reservation_patch(claim, pod, uid)
     results = [
-        {"request": REQUEST, "driver": DRIVER, "pool": one.pool, "device": one.name}
+        {"request": request, "driver": DRIVER, "pool": one.pool, "device": one.name}
         for one in devices
     ]
-    copied = [{**one, "source": "FromClass", "requests": [REQUEST]} for one in config]
+    copied = [{**one, "source": "FromClass", "requests": [request]} for one in config]
     on_node = {"key": "metadata.name", "operator": "In", "values": [pod.node]}
     patch["status"]["allocation"] = {
         "devices": {"results": results, "config": copied},

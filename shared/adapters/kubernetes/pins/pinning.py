@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.manifest import Making, labels_of
 from shared.adapters.kubernetes.pins.claims import (
@@ -18,6 +20,7 @@ from shared.adapters.kubernetes.pins.claims import (
     claim_manifest,
     shared_name,
 )
+from shared.adapters.kubernetes.pins.counting import Asked, CountingPods, claim_of_pod
 from shared.adapters.kubernetes.pins.devices import (
     MIG_CLASS,
     WHOLE_CLASS,
@@ -42,6 +45,7 @@ class PinWriter:
         self._making = making
         self._store = ClaimStore(connection, view, making.instance)
         self._sharing = Sharing(self._store, view, making)
+        self._counting = CountingPods(connection)
 
     async def claim_name(self, pod: Pod) -> str:
         """Of the claim that the manifest of a pod names; empty where it has none.
@@ -60,6 +64,19 @@ class PinWriter:
             raise later(f"{pod.node} shows no GPUs: no count of a device plugin, no slices")
         return ""
 
+    async def needs_claim(self, pod: Pod) -> bool:
+        """Whether the GPUs of a pod of others are had by a claim, which is made when it is pinned.
+
+        Raises:
+            NotPinned: it is not known (yet) how the GPUs of its node are had.
+        """
+        if not pod.shares:
+            return False
+        await self._ready()
+        if not self._view.claimed(pod.node) and not self._view.counted(pod.node):
+            raise later(f"{pod.node} shows no GPUs: no count of a device plugin, no slices")
+        return self._view.claimed(pod.node)
+
     async def pin(self, operation: PodOperation, pod: Pod) -> PodResult:
         """200 once the claim of the pod holds its devices and is reserved for it.
 
@@ -69,7 +86,9 @@ class PinWriter:
             Transient: an answer was lost.
         """
         await self._ready()
-        if _has_devices(pod):
+        if pod.group:
+            await self._give_counted(pod, operation)
+        elif _has_devices(pod):
             await self._give(pod, operation.uid)
         else:
             await self._sharing.give(pod, operation.uid)
@@ -81,14 +100,23 @@ class PinWriter:
         except Transient as error:
             raise later(str(error)) from error
 
-    async def _give(self, pod: Pod, uid: str) -> None:
+    async def _give_counted(self, pod: Pod, operation: PodOperation) -> None:
+        """A claim for the GPUs that a pod of others counts, and its status, which names it."""
+        found = await self._counting.read(operation.namespace, operation.name)
+        named = replace(pod, name=operation.name, namespace=operation.namespace)
+        claim = claim_of_pod(operation.name, operation.uid)
+        await self._give(named, operation.uid, Asked(claim=claim, request=found.request))
+        await self._counting.tell(operation, claim, found)
+
+    async def _give(self, pod: Pod, uid: str, asked: Asked | None = None) -> None:
+        asked = asked or Asked(claim=pod.name)
         devices = self._devices(pod)
-        own = key_of(pod.namespace, pod.name)
+        own = key_of(pod.namespace, asked.claim)
         for device in devices:
             await self._store.require_free(device, pod.node, own)
-        claim = await self._claim(pod, uid, len(devices))
+        claim = await self._claim(pod, uid, len(devices), asked)
         if not claim.allocated:
-            await self._allocate(claim, pod, uid, devices)
+            await self._allocate(claim, pod, uid, devices, asked)
         elif set(claim.devices) != set(devices):
             has = ", ".join(one.name for one in claim.devices)
             raise never("OtherDevices", f"its claim has {has}, and an allocation never changes")
@@ -106,37 +134,42 @@ class PinWriter:
             found.append(device)
         return found
 
-    async def _claim(self, pod: Pod, uid: str, count: int) -> Claim:
+    async def _claim(self, pod: Pod, uid: str, count: int, asked: Asked) -> Claim:
         """The claim of this very pod, created if it is not there."""
         body = claim_manifest(
             pod,
             uid,
-            name=pod.name,
+            name=asked.claim,
             device_class=_class_of(pod),
             count=count,
             labels=labels_of(pod, self._making),
+            request=asked.request,
         )
         made = await self._store.create(body)
         if made is not None:
             return made
-        found = await self._store.read(pod.namespace, pod.name)
+        found = await self._store.read(pod.namespace, asked.claim)
         if found is None:
             raise later("its claim was there and is gone")
         if not found.ours:
-            raise never("NameTaken", f"the claim {pod.name} belongs to somebody else")
+            raise never("NameTaken", f"the claim {asked.claim} belongs to somebody else")
         if uid not in found.pod_uids:
-            await self._store.delete(pod.namespace, pod.name, found)
+            await self._store.delete(pod.namespace, asked.claim, found)
             raise later("the claim of a former pod of this name is not gone yet")
         return found
 
-    async def _allocate(self, claim: Claim, pod: Pod, uid: str, devices: list[DeviceId]) -> None:
+    async def _allocate(
+        self, claim: Claim, pod: Pod, uid: str, devices: list[DeviceId], asked: Asked
+    ) -> None:
         device_class = _class_of(pod)
         config = self._view.config(device_class)
         if config is None:
             raise later(f"there is no device class {device_class}")
-        body = allocation_patch(claim, pod, uid, devices=devices, config=config)
+        body = allocation_patch(
+            claim, pod, uid, devices=devices, config=config, request=asked.request
+        )
         done = await self._store.patch(
-            pod.namespace, pod.name, body, of="/status", how=MERGE_PATCH
+            pod.namespace, asked.claim, body, of="/status", how=MERGE_PATCH
         )
         if done is None:
             raise later("its claim was changed meanwhile")

@@ -1,0 +1,176 @@
+"""What is to be done about one group of pods now: submit it, cancel it, forget it, or say why not.
+
+Pure: the group as the API server shows it, what was submitted of it, and the time come in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from services.native.records import Directory, GroupRecord, GroupState
+from shared.core.admission.admit import AdmissionRefusal
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.native import IndexedJob, NativePod, PodGroup, group_of, problem_of_pod, spec_of
+from shared.ports.native import PodNotice
+
+REFUSED: Final = "PodNotHonoured"
+NO_TEAM: Final = "NamespaceOfNoTeam"
+WAITING: Final = "WaitingForPods"
+REJECTED: Final = "Rejected"
+CANCELLED: Final = "Cancelled"
+ASK_AGAIN_MS: Final = 300_000
+"""A rejected group is submitted again after so long: quota and nodes come and go."""
+RESTART_MS: Final = 5_000
+RESTART_MS_MAX: Final = 300_000
+"""The same pods after an end wait so long, twice as long each time."""
+JOB_WAIT_MS: Final = 5_000
+DOUBLINGS_MAX: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """At most one of the first three; `again_ms`: when to judge again though nothing changes."""
+
+    submit: tuple[str, WorkloadSpec] | None = None
+    """Team, and what the group is."""
+    cancel: bool = False
+    forget: bool = False
+    notices: Sequence[PodNotice] = ()
+    again_ms: int | None = None
+
+
+NOTHING: Final = Judgement()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """What all groups are judged by."""
+
+    directory: Directory
+    pool_labels: Collection[str]
+    gone_ms: int
+
+    def judge(
+        self,
+        members: Sequence[NativePod],
+        record: GroupRecord | None,
+        jobs: Mapping[str, IndexedJob],
+        *,
+        gone_since_ms: int,
+        now_ms: int,
+    ) -> Judgement:
+        """The first that applies. O(members)."""
+        there = [one for one in members if not one.ended]
+        submitted = record is not None and record.state is GroupState.SUBMITTED
+        if not there:
+            return self._gone(members, record, gone_since_ms, now_ms)
+        waiting = [one for one in there if one.waits]
+        if submitted or not waiting:
+            return NOTHING
+        group = self._group(waiting, jobs)
+        if isinstance(group, Judgement):
+            return group
+        if record is not None:
+            paused = _paused(record, waiting, now_ms)
+            if paused is not None:
+                return paused
+        return self._whole(group, waiting, now_ms)
+
+    def _gone(
+        self,
+        members: Sequence[NativePod],
+        record: GroupRecord | None,
+        gone_since_ms: int,
+        now_ms: int,
+    ) -> Judgement:
+        """Of pods that ended the binder tells; where there are none, their owner may be gone."""
+        if record is None or members:
+            return NOTHING
+        if record.state is not GroupState.SUBMITTED:
+            return Judgement(forget=True)
+        due_ms = gone_since_ms + self.gone_ms
+        return Judgement(cancel=True) if now_ms >= due_ms else Judgement(again_ms=due_ms)
+
+    def _group(
+        self, waiting: Sequence[NativePod], jobs: Mapping[str, IndexedJob]
+    ) -> PodGroup | Judgement:
+        for one in waiting:
+            problem = problem_of_pod(one, self.pool_labels)
+            if problem is not None:
+                return _refused(waiting, problem)
+        groups = [group_of(one, jobs) for one in waiting]
+        wrong = next((one for one in groups if isinstance(one, FieldError)), None)
+        if wrong is not None:
+            return _refused(waiting, wrong)
+        found = [one for one in groups if isinstance(one, PodGroup)]
+        if len(found) < len(groups):
+            return Judgement(again_ms=JOB_WAIT_MS)
+        sizes = sorted({one.size for one in found})
+        if len(sizes) > 1:
+            rule = "all pods of a group must tell the same size"
+            told = ", ".join(map(str, sizes))
+            error = FieldError(field="metadata.annotations", value=told, rule=rule, remedy="")
+            return _refused(waiting, error)
+        return found[0]
+
+    def _whole(self, group: PodGroup, waiting: Sequence[NativePod], now_ms: int) -> Judgement:
+        namespace = waiting[0].namespace
+        team = self.directory.team_of(namespace)
+        if team is None:
+            text = (
+                f"namespace {namespace} belongs to no team of Muster; an administrator names it"
+                " in the document of a team: namespace"
+            )
+            return _told(waiting, NO_TEAM, text)
+        if len(waiting) < group.size:
+            text = (
+                f"{len(waiting)} of {group.size} pods of the group {group.name} are there; it"
+                " holds nothing until all are"
+            )
+            return _told(waiting, WAITING, text)
+        members = waiting[: group.size]
+        spec = spec_of(group, members, self.pool_labels, self.directory.classes)
+        if isinstance(spec, FieldError):
+            return _refused(waiting, spec)
+        del now_ms
+        return Judgement(submit=(team, spec))
+
+
+def _paused(record: GroupRecord, waiting: Sequence[NativePod], now_ms: int) -> Judgement | None:
+    """Whether the same pods as before wait a while, or for ever; None: others, or long enough."""
+    if not {one.uid for one in waiting} <= set(record.uids):
+        return None
+    if record.state is GroupState.CANCELLED:
+        text = f"workload {record.workload_id} was cancelled in Muster; delete its pods or owner"
+        return _told(waiting, CANCELLED, text)
+    pause_ms = ASK_AGAIN_MS
+    if record.state is GroupState.ENDED:
+        pause_ms = min(RESTART_MS << min(record.restart, DOUBLINGS_MAX), RESTART_MS_MAX)
+    due_ms = record.changed_at_ms + pause_ms
+    if now_ms >= due_ms:
+        return None
+    told = _told(waiting, REJECTED, record.message).notices if record.message else ()
+    return Judgement(notices=told, again_ms=due_ms)
+
+
+def _refused(pods: Sequence[NativePod], error: FieldError) -> Judgement:
+    remedy = f"; {error.remedy}" if error.remedy else ""
+    return _told(pods, REFUSED, AdmissionRefusal(errors=(error,)).message + remedy)
+
+
+def _told(pods: Sequence[NativePod], reason: str, message: str) -> Judgement:
+    return Judgement(
+        notices=tuple(
+            PodNotice(
+                namespace=one.namespace,
+                name=one.name,
+                uid=one.uid,
+                reason=reason,
+                message=message,
+            )
+            for one in pods
+        )
+    )

@@ -1,0 +1,79 @@
+"""Writes what pods are told: the newest of each pod, each sentence once, a few a second.
+
+What is written says why a pod waits, which is seen anew after a restart: nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import structlog
+
+from services.native import metrics
+from shared.ports.errors import Transient
+from shared.ports.native import PodNotice, PodNotices
+
+WRITES_A_SECOND_MAX: Final = 20
+"""Requests to the API server: a notice takes two."""
+PAUSE_SECONDS: Final = 2 / WRITES_A_SECOND_MAX
+RETRY_SECONDS: Final = 2.0
+
+log = structlog.get_logger("native")
+
+
+class Noticing:
+    """Notices that wait, by pod, in order; `start` and `stop` may follow each other."""
+
+    def __init__(self, notices: PodNotices) -> None:
+        self._notices = notices
+        self._waiting: dict[str, PodNotice] = {}
+        self._written: dict[str, tuple[str, str]] = {}
+        """By uid: reason and message."""
+        self._some = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Write from now on."""
+        self._task = asyncio.create_task(self._run(), name="notices")
+
+    async def stop(self) -> None:
+        """Write no more until `start`."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        self._waiting.clear()
+        await self._notices.close()
+
+    def tell(self, notices: Sequence[PodNotice]) -> None:
+        """These are to be written, unless they stand there."""
+        for one in notices:
+            if self._written.get(one.uid) != (one.reason, one.message):
+                self._waiting[one.uid] = one
+                self._some.set()
+
+    def keep_only(self, uids: Iterable[str]) -> None:
+        """Forget what pods were told that are no more."""
+        kept = set(uids)
+        self._written = {uid: told for uid, told in self._written.items() if uid in kept}
+
+    async def _run(self) -> None:
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            while self._waiting:
+                await self._write(self._waiting.pop(next(iter(self._waiting))))
+
+    async def _write(self, notice: PodNotice) -> None:
+        try:
+            await self._notices.write(notice)
+        except Transient as error:
+            log.warning("a pod is not told", pod=notice.name, error=str(error))
+            self._waiting.setdefault(notice.uid, notice)
+            await asyncio.sleep(RETRY_SECONDS)
+            return
+        self._written[notice.uid] = (notice.reason, notice.message)
+        metrics.NOTICES.labels(notice.reason).inc()
+        await asyncio.sleep(PAUSE_SECONDS)

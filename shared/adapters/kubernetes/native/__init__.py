@@ -1,0 +1,1 @@
+"""Pods that name Muster as their scheduler: read, followed, adopted, and told why they wait."""

@@ -1,0 +1,120 @@
+"""What keeps a pod from being placed as it is: the field, its value, and what to do.
+
+Nothing that decides a place is ignored: a pod that asks for more than Muster honours waits with
+an event that says so, and every other pod goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from shared.core.kubernetes.requests import GPU
+from shared.core.model.decision import FieldError
+from shared.core.native.pod import NativePod
+
+PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+MIG_SEED: Final = "nvidia.com/gpu.mig-"
+"""A spelling that no device plugin has; `nvidia.com/mig-1g.10gb` is right."""
+MIG: Final = "nvidia.com/mig-"
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+_GROUPS_OF_OTHERS: Final = (
+    ("labels", "scheduling.x-k8s.io/pod-group", "coscheduling"),
+    ("annotations", "scheduling.k8s.io/group-name", "Volcano"),
+    ("annotations", "scheduling.volcano.sh/group-name", "Volcano"),
+    ("annotations", "pod-group-name", "KAI"),
+    ("annotations", "yunikorn.apache.org/task-group-name", "YuniKorn"),
+    ("labels", "jobset.sigs.k8s.io/jobset-name", "JobSet"),
+    ("labels", "training.kubeflow.org/job-name", "Kubeflow"),
+    ("labels", "ray.io/cluster", "Ray"),
+)
+"""Groups of which the size stands in an object that is not read yet."""
+_SHARES_OF_OTHERS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+_REMEDY_GROUP: Final = (
+    "label the pods muster.dev/group and annotate muster.dev/group-size with their number"
+)
+
+
+def problem_of_pod(pod: NativePod, pool_labels: Collection[str]) -> FieldError | None:
+    """The first thing that cannot be honoured; None if there is none.
+
+    `pool_labels`: label keys by which nodes tell their pool.
+    """
+    return (
+        _unreadable(pod)
+        or _group_of_others(pod)
+        or _of_gpus(pod)
+        or _not_honoured(pod)
+        or _of_selector(pod, pool_labels)
+    )
+
+
+def _unreadable(pod: NativePod) -> FieldError | None:
+    if not pod.problem:
+        return None
+    return _error(
+        "spec.containers[].resources.requests", "", pod.problem, "write quantities as Kubernetes"
+    )
+
+
+def _group_of_others(pod: NativePod) -> FieldError | None:
+    if pod.scheduling_group:
+        field = "spec.schedulingGroup.podGroupName"
+        return _error(field, pod.scheduling_group, _unread("PodGroup"), _REMEDY_GROUP)
+    for where, key, whose in _GROUPS_OF_OTHERS:
+        told = pod.labels if where == "labels" else pod.annotations
+        if key in told:
+            return _error(f"metadata.{where}[{key}]", told[key], _unread(whose), _REMEDY_GROUP)
+    return None
+
+
+def _unread(whose: str) -> str:
+    return f"groups of {whose} are not read, so its size is not known"
+
+
+def _of_gpus(pod: NativePod) -> FieldError | None:
+    for key in _SHARES_OF_OTHERS:
+        if key in pod.annotations:
+            field, rule = f"metadata.annotations[{key}]", "shares of a GPU are not given to pods"
+            return _error(field, pod.annotations[key], rule, _SUBMIT)
+    for one in pod.gpus:
+        for name, amount in one.amounts.items():
+            field = f"spec.containers[{one.container}].resources.limits[{name}]"
+            if name.startswith(MIG_SEED):
+                right = MIG + name.removeprefix(MIG_SEED)
+                return _error(field, amount, f"the resource is named {right}", f"ask for {right}")
+            if name != GPU:
+                rule = f"only whole GPUs ({GPU}) are given to pods"
+                return _error(field, amount, rule, _SUBMIT)
+    if pod.init_gpus:
+        field = "spec.initContainers[].resources.limits"
+        return _error(field, GPU, "init containers get no GPU", "ask for it in a container")
+    if len(pod.gpus) > 1:
+        names = ", ".join(one.container for one in pod.gpus)
+        rule = "one container of a pod may ask for GPUs"
+        return _error("spec.containers[].resources.limits", names, rule, "use one container")
+    return None
+
+
+def _not_honoured(pod: NativePod) -> FieldError | None:
+    if not pod.not_honoured:
+        return None
+    rule = "decides a place and is not honoured"
+    return _error(pod.not_honoured[0], "", rule, "leave it out, or use another scheduler")
+
+
+def _of_selector(pod: NativePod, pool_labels: Collection[str]) -> FieldError | None:
+    for key, value in pod.node_selector.items():
+        if key != PRODUCT_LABEL and key not in pool_labels:
+            known = ", ".join((PRODUCT_LABEL, *pool_labels))
+            rule = f"is not a label that nodes are chosen by ({known})"
+            return _error(f"spec.nodeSelector[{key}]", value, rule, "choose by one of these")
+    return None
+
+
+def _error(field: str, value: str, rule: str, remedy: str) -> FieldError:
+    return FieldError(field=field, value=value[:64], rule=rule, remedy=remedy)
+
+
+_SUBMIT: Final = "submit the work to Muster (muster submit), or ask for whole GPUs"

@@ -1,0 +1,101 @@
+"""The workload that a whole group of pods is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.native.groups import PodGroup
+from shared.core.native.pod import NativePod
+from shared.core.native.problems import PRODUCT_LABEL
+
+QUEUE_LABELS: Final = ("muster.dev/queue", "kueue.x-k8s.io/queue-name")
+CLASS_LABEL: Final = "muster.dev/priority-class"
+KIND_LABEL: Final = "muster.dev/kind"
+DURATION: Final = "muster.dev/expected-duration-seconds"
+MIB: Final = 1 << 20
+NAME_MAX: Final = 63
+DIGITS_MAX: Final = 8
+IMAGE: Final = re.compile(r"[^\s]{1,1024}")
+
+
+def spec_of(
+    group: PodGroup,
+    members: Sequence[NativePod],
+    pool_labels: Collection[str],
+    classes: Collection[str] = (),
+) -> WorkloadSpec | FieldError:
+    """The specification; what is wrong where members differ. O(members).
+
+    Args:
+        group: the group, which is whole.
+        members: its pods in order of rank, without a problem of their own.
+        pool_labels: label keys by which nodes tell their pool.
+        classes: priority classes that Muster knows; another one of a pod is Kubernetes' alone.
+
+    A controller makes pods anew, so a failure is no retry of Muster's.
+    """
+    first = members[0]
+    different = next((one for one in members if _shape(one) != _shape(first)), None)
+    if different is not None:
+        return FieldError(
+            field="spec.containers[].resources",
+            value=different.name,
+            rule=f"all pods of a group must ask for the same; {different.name} asks for something"
+            f" else than {first.name}",
+            remedy="give all pods of the group the same requests, node selector and tolerations",
+        )
+    kind = first.labels.get(KIND_LABEL, WorkloadKind.TRAINING.value)
+    if kind not in {one.value for one in WorkloadKind}:
+        return FieldError(
+            field=f"metadata.labels[{KIND_LABEL}]",
+            value=kind[:64],
+            rule="must be one of " + ", ".join(one.value for one in WorkloadKind),
+            remedy="choose one of these, or leave it out: training",
+        )
+    named = first.labels.get(CLASS_LABEL, "") or first.priority_class
+    return WorkloadSpec(
+        name=_dns_label(group.name),
+        kind=WorkloadKind(kind),
+        pod_sets=(_pod_set(first, len(members)),),
+        queue=next((first.labels[one] for one in QUEUE_LABELS if one in first.labels), ""),
+        priority_class=named if named in classes or CLASS_LABEL in first.labels else "",
+        gpu_choice=_choice(first, pool_labels),
+        expected_duration_seconds=_seconds(first.annotations.get(DURATION, "")),
+        grace_seconds=max(first.grace_seconds, 1),
+        max_retries=0,
+    )
+
+
+def _pod_set(pod: NativePod, count: int) -> PodSet:
+    return PodSet(
+        count=count,
+        gpu=GpuRequest(count=pod.taken.gpus),
+        cpu_milli=pod.taken.cpu_milli,
+        memory_mib=-(-pod.taken.memory_bytes // MIB),
+        image=pod.image if IMAGE.fullmatch(pod.image) else "",
+        tolerations=pod.tolerations,
+    )
+
+
+def _choice(pod: NativePod, pool_labels: Collection[str]) -> GpuChoice:
+    product = pod.node_selector.get(PRODUCT_LABEL, "")
+    pool = next((pod.node_selector[one] for one in pool_labels if one in pod.node_selector), "")
+    return GpuChoice(products=(product,) if product else (), node_pool=pool)
+
+
+def _shape(pod: NativePod) -> tuple[object, ...]:
+    return pod.taken, pod.node_selector, pod.tolerations, pod.priority_class
+
+
+def _dns_label(name: str) -> str:
+    """A name for people that the rules of submissions take."""
+    text = re.sub(r"[^a-z0-9-]+", "-", name.lower())[:NAME_MAX].strip("-")
+    return text or "pods"
+
+
+def _seconds(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) <= DIGITS_MAX else None

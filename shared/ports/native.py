@@ -1,0 +1,78 @@
+"""Pods that name Muster as their scheduler: what is heard of them, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from shared.core.native import IndexedJob, NativePod
+
+
+class PodsListed(msgspec.Struct, frozen=True, kw_only=True):
+    """All of them by NAMESPACE/NAME; whatever is not among them is gone."""
+
+    pods: Mapping[str, NativePod]
+
+
+class PodChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """One is new or different; None: it is gone."""
+
+    key: str
+    pod: NativePod | None
+
+
+class JobChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """An Indexed Job as it is now."""
+
+    uid: str
+    job: IndexedJob
+
+
+class NativeInterrupted(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing is heard until the next list; what is known stays."""
+
+    problem: str
+
+
+NativeNews = PodsListed | PodChanged | JobChanged | NativeInterrupted
+
+
+class NativeSource(Protocol):
+    """Where news of native pods come from."""
+
+    async def follow(self, tell: Callable[[NativeNews], None]) -> None:
+        """Tell all news until cancelled; never raises for what a server does."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+class PodNotice(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod is told: a code and a sentence, as an event and as its condition PodScheduled."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    """A code in CamelCase, never `Unschedulable`: that makes autoscalers grow."""
+    message: str
+
+
+class PodNotices(Protocol):
+    """Who writes notices onto pods."""
+
+    async def write(self, notice: PodNotice) -> None:
+        """Write one; the same again changes nothing. A pod that is gone is no error.
+
+        Raises:
+            Transient: it was not written; ask again.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
