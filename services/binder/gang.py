@@ -41,6 +41,8 @@ from shared.ports.cluster import Pod, PodOperation, PodResult
 
 BIND_DEADLINE_MS: Final = 30_000
 """Not all pods bound so long after the first request: the attempt is refused, its pods go."""
+ADOPT_MS: Final = 3_000
+"""So long pods of others that are not there (yet) are waited for."""
 SETTLE_MS: Final = 200
 """So long `PodsBound` waits for the pods to run, because `PodsRunning` says it too."""
 RETRY_MS: Final = 250
@@ -172,8 +174,7 @@ class BoundGang(GangState):
         pod = result.pod
         self.refusals = 0
         if operation.verb == "adopt" and result.status == _NOT_FOUND:
-            self.not_before_ms = now_ms + RETRY_MS
-            self.hindrance = result.message
+            self._wait_for_pods(result, now_ms)
         elif pod is None:
             refusal = refusal_of(result)
             grows = self.resizing and rank >= self.size_before
@@ -185,6 +186,13 @@ class BoundGang(GangState):
             self.advance(rank, FOREIGN)
             message = f"{pod.name} belongs to somebody else"
             self._refuse(rank, "NameTaken", message, pod.node, now_ms)
+
+    def _wait_for_pods(self, result: PodResult, now_ms: int) -> None:
+        """A moment, as what it holds is wanted by others; their controller may take minutes."""
+        if now_ms - (self.deadline_ms - BIND_DEADLINE_MS) < ADOPT_MS:
+            self.not_before_ms, self.hindrance = now_ms + RETRY_MS, result.message
+        else:
+            self.refuse(result.reason, result.message, "", now_ms)
 
     def _is_ours(self, pod: Pod, rank: int) -> bool:
         same = (pod.workload_id, pod.attempt, pod.rank) == (*self.key, rank)

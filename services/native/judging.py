@@ -13,7 +13,15 @@ from services.native.records import Directory, GroupRecord, GroupState
 from shared.core.admission.admit import AdmissionRefusal
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import WorkloadSpec
-from shared.core.native import IndexedJob, NativePod, PodGroup, group_of, problem_of_pod, spec_of
+from shared.core.native import (
+    IndexedJob,
+    NativePod,
+    PodGroup,
+    group_of,
+    may_come_back,
+    problem_of_pod,
+    spec_of,
+)
 from shared.ports.native import PodNotice
 
 REFUSED: Final = "PodNotHonoured"
@@ -66,6 +74,8 @@ class Judge:
         there = [one for one in members if not one.ended]
         submitted = record is not None and record.state is GroupState.SUBMITTED
         if not there:
+            if record is not None and _will_make_more(record, jobs):
+                return NOTHING
             return self._gone(members, record, gone_since_ms, now_ms)
         waiting = [one for one in there if one.waits]
         if submitted or not waiting:
@@ -91,7 +101,8 @@ class Judge:
             return NOTHING
         if record.state is not GroupState.SUBMITTED:
             return Judgement(forget=True)
-        due_ms = gone_since_ms + self.gone_ms
+        wait_ms = self.gone_ms if may_come_back(record.key) else 0
+        due_ms = gone_since_ms + wait_ms
         return Judgement(cancel=True) if now_ms >= due_ms else Judgement(again_ms=due_ms)
 
     def _group(
@@ -137,6 +148,12 @@ class Judge:
             return _refused(waiting, spec)
         del now_ms
         return Judgement(submit=(team, spec))
+
+
+def _will_make_more(record: GroupRecord, jobs: Mapping[str, IndexedJob]) -> bool:
+    """Whether a Job that is not over owns it: it pauses for minutes between its pods."""
+    job = jobs.get(record.key.rpartition("/")[2])
+    return job is not None and not job.over
 
 
 def _paused(record: GroupRecord, waiting: Sequence[NativePod], now_ms: int) -> Judgement | None:

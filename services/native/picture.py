@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shared.core.native import IndexedJob, NativePod, group_key
+from shared.core.native import IndexedJob, NativePod, group_key, key_of_job
 from shared.ports.native import JobChanged, PodChanged, PodsListed
 
 
@@ -48,11 +48,13 @@ class Picture:
         return changed
 
     def _job(self, news: JobChanged) -> set[str]:
-        """Only a size that differs is news."""
-        if self.jobs.get(news.uid) == news.job:
+        """Only what differs is news; its group may have no pod now."""
+        before = self.jobs.pop(news.uid, None)
+        if news.job is not None:
+            self.jobs[news.uid] = news.job
+        if before == news.job:
             return set()
-        self.jobs[news.uid] = news.job
-        return {one for one in self._groups if one.endswith(f"/job/{news.uid}")}
+        return {key_of_job(news.namespace, news.uid)}
 
     def _put(self, key: str, pod: NativePod | None) -> set[str]:
         before = self._pods.get(key)

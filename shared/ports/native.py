@@ -24,10 +24,11 @@ class PodChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """An Indexed Job as it is now."""
+    """An Indexed Job as it is now; None: it is gone."""
 
+    namespace: str
     uid: str
-    job: IndexedJob
+    job: IndexedJob | None
 
 
 class NativeInterrupted(msgspec.Struct, frozen=True, kw_only=True):

@@ -78,12 +78,21 @@ class Place:
         found = self.call("GET", "/apis/events.k8s.io/v1/namespaces/{}/events")["items"]
         return [(one["reason"], one["note"]) for one in found if one["regarding"]["name"] == name]
 
+    def shown(self):
+        jobs = self.call("GET", "/apis/batch/v1/namespaces/{}/jobs")["items"]
+        return [_told(one) for one in self.pods()], [one["status"] for one in jobs]
+
     def until(self, what, condition):
         deadline = time.monotonic() + SECONDS
         while not (found := condition()):
-            assert time.monotonic() < deadline, (what, [_told(one) for one in self.pods()])
+            assert time.monotonic() < deadline, (what, self.shown())
             time.sleep(0.2)
         return found
+
+
+def _with_gpus(count, name="train"):
+    limits = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(count)}
+    return {**POD["containers"][0], "name": name, "resources": {"limits": limits}}
 
 
 def _spec(changes):
@@ -139,3 +148,140 @@ async def test_an_indexed_job_runs_whole_in_the_order_of_its_ranks(stage, place)
         ),
     )
     assert not job["status"].get("failed")
+
+
+async def test_devices_of_pods_are_those_of_the_ledger(stage, place):
+    place.pod("two", {"containers": [_with_gpus(2)]})
+
+    (pod,) = place.until("it runs", lambda: running(place.pods()))
+    told = pod["status"]["extendedResourceClaimStatus"]
+    path = f"/apis/resource.k8s.io/v1/namespaces/{{}}/resourceclaims/{told['resourceClaimName']}"
+    claim = place.call("GET", path)
+    held = await stage.rows.fetch(
+        "SELECT gpu FROM placement.allocation WHERE workload_id = $1 ORDER BY gpu",
+        pod["metadata"]["labels"]["muster.dev/workload"],
+    )
+
+    results = claim["status"]["allocation"]["devices"]["results"]
+    assert [f"gpu-{row['gpu']}" for row in held] == sorted(one["device"] for one in results)
+    assert {pod["spec"]["nodeName"]} == {one["pool"] for one in results}
+    assert [pod["metadata"]["uid"]] == [one["uid"] for one in claim["status"]["reservedFor"]]
+
+
+@pytest.mark.parametrize("kind", ["deployments", "statefulsets"])
+async def test_pods_of_services_run_each_alone_and_come_back(stage, place, kind):
+    body = {
+        "metadata": {"name": kind},
+        "spec": {
+            "replicas": 3,
+            "serviceName": "none",
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": kind}},
+            "template": {"metadata": {"labels": {"app": kind}}, "spec": _spec(None)},
+        },
+    }
+    if kind == "deployments":
+        del body["spec"]["serviceName"], body["spec"]["podManagementPolicy"]
+    place.call("POST", f"/apis/apps/v1/namespaces/{{}}/{kind}", body)
+
+    first = place.until("all run", lambda: (r := running(place.pods())) and len(r) == 3 and r)
+    gone = first[0]["metadata"]
+    place.call("DELETE", f"/api/v1/namespaces/{{}}/pods/{gone['name']}")
+    place.until(
+        "another one runs",
+        lambda: (
+            len(r := running(place.pods())) == 3
+            and gone["uid"] not in {one["metadata"]["uid"] for one in r}
+        ),
+    )
+    works = {one["metadata"]["labels"]["muster.dev/workload"] for one in running(place.pods())}
+    before = gone["labels"]["muster.dev/workload"]
+
+    assert 3 == len(works)
+    if kind == "deployments":  # another pod is other work
+        await stage.reaches(before, "cancelled", 60)
+    assert (before in works) is (kind == "statefulsets")
+
+
+async def test_a_job_that_is_evicted_does_not_fail_and_runs_again(stage, place):
+    ignore = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+    spec = {
+        "completionMode": "Indexed", "parallelism": 2, "completions": 2, "backoffLimit": 0,
+        "podFailurePolicy": ignore,
+    }  # fmt: skip
+    place.job("kept", spec)
+    first = place.until("all run", lambda: (r := running(place.pods())) and len(r) == 2 and r)
+    work = first[0]["metadata"]["labels"]["muster.dev/workload"]
+
+    await stage.command(work, "evict")
+    before = {one["metadata"]["uid"] for one in first}
+    again = place.until(
+        "all run again",
+        lambda: (
+            len(r := running(place.pods())) == 2
+            and not before & {one["metadata"]["uid"] for one in r}
+            and r
+        ),
+    )
+    job = place.call("GET", "/apis/batch/v1/namespaces/{}/jobs/kept")
+
+    assert {work} == {one["metadata"]["labels"]["muster.dev/workload"] for one in again}
+    assert not job["status"].get("failed")
+
+
+async def test_a_gang_is_tried_only_when_it_is_whole(stage, place):
+    grouped = {
+        "labels": {"muster.dev/group": "four"},
+        "annotations": {"muster.dev/group-size": "4"},
+    }
+    for name in "abc":
+        place.pod(name, **grouped)
+
+    place.until("it is told", lambda: place.events("a"))
+    assert [] == bound(place.pods())
+    place.pod("d", **grouped)
+    found = place.until("all run", lambda: (r := running(place.pods())) and len(r) == 4 and r)
+
+    told = "3 of 4 pods of the group four are there; it holds nothing until all are"
+    assert ("WaitingForPods", told) in place.events("a")
+    ranks = {
+        one["metadata"]["name"]: one["metadata"]["labels"]["muster.dev/rank"] for one in found
+    }
+    assert {"a": "0", "b": "1", "c": "2", "d": "3"} == ranks
+
+
+WRONG = {
+    "several-containers": ({"containers": [_with_gpus(1), _with_gpus(1, "other")]}, {}, "one container"),
+    "spread": (
+        {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]},
+        {}, "spec.topologySpreadConstraints: decides a place and is not honoured",
+    ),
+    "selector": ({"nodeSelector": {"disk": "ssd"}}, {}, "spec.nodeSelector[disk]"),
+    "mig": (
+        {"containers": [{"name": "a", "image": "a/b:1", "resources": {"limits": {"nvidia.com/gpu.mig-1g.10gb": 1}}}]},
+        {}, "nvidia.com/mig-1g.10gb",
+    ),
+    "size": ({}, {"labels": {"muster.dev/group": "x"}, "annotations": {"muster.dev/group-size": "-3"}},
+             "must be the number of pods of the group, 1 to 4096 (got -3)"),
+    "queue": ({}, {"labels": {"muster.dev/queue": "not-ours"}}, "is not a queue of team"),
+    "fraction": ({}, {"annotations": {"gpu-fraction": "0.5"}}, "shares of a GPU"),
+    "large": ({"containers": [{"name": "a", "image": "a/b:1", "resources": {"limits": {"nvidia.com/gpu": "16"}}}]},
+              {}, "must be at most"),
+    "jobset": ({}, {"labels": {"jobset.sigs.k8s.io/jobset-name": "js"}}, "groups of JobSet are not read"),
+}  # fmt: skip
+
+
+async def test_what_cannot_be_honoured_is_told_and_keeps_nobody_waiting(stage, place):
+    for name, (spec, metadata, _) in WRONG.items():
+        place.pod(name, spec, **metadata)
+    place.pod("sound")
+
+    place.until("the sound one runs", lambda: running(place.pods()))
+    for name, (_, _, words) in WRONG.items():
+        told = place.until(f"{name} is told", lambda name=name: place.events(name))
+        assert [words] == [words for _, note in told if words in note], (name, told)
+    (one,) = [one for one in place.pods() if one["metadata"]["name"] == "selector"]
+    (condition,) = [c for c in one["status"]["conditions"] if c["type"] == "PodScheduled"]
+    assert ("False", "PodNotHonoured") == (condition["status"], condition["reason"])
+    assert ["sound"] == [one["metadata"]["name"] for one in bound(place.pods())]

@@ -9,7 +9,14 @@ Terms: a group is NAMESPACE/KEY and a size; the index of a pod is its rank in th
 pod is one that the binder has adopted for an attempt.
 """
 
-from shared.core.native.groups import IndexedJob, PodGroup, group_key, group_of
+from shared.core.native.groups import (
+    IndexedJob,
+    PodGroup,
+    group_key,
+    group_of,
+    key_of_job,
+    may_come_back,
+)
 from shared.core.native.pod import ContainerGpus, NativePod
 from shared.core.native.problems import problem_of_pod
 from shared.core.native.spec import spec_of
@@ -21,6 +28,8 @@ __all__ = [
     "PodGroup",
     "group_key",
     "group_of",
+    "key_of_job",
+    "may_come_back",
     "problem_of_pod",
     "spec_of",
 ]

@@ -8,7 +8,8 @@ The first source that applies counts:
 | Kueue | label `kueue.x-k8s.io/pod-group-name` | annotation `.../pod-group-total-count` |
 | LeaderWorkerSet | label `.../group-key`, rank `.../worker-index` | annotation `.../size` |
 | Indexed Job | owner, rank `batch.kubernetes.io/job-completion-index` | its parallelism |
-| all others | owner or none | each pod alone |
+| StatefulSet | owner, `apps.kubernetes.io/pod-index` | each index alone |
+| all others | | each pod alone |
 
 Membership is always (namespace, key). Groups of which the size is told by an object that Muster
 does not read (JobSet, PodGroups, Ray, Kubeflow) are refused by `problems.py`.
@@ -32,6 +33,9 @@ KUEUE_SIZE: Final = "kueue.x-k8s.io/pod-group-total-count"
 LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-key"
 LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 LWS_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+ALONE: Final = "pod"
+"""Kind of the group of a pod that nothing will replace under the same key."""
 JOB_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DIGITS_MAX: Final = 5
 BY_NAME: Final = -1
@@ -43,6 +47,8 @@ class IndexedJob(Value, frozen=True, kw_only=True):
 
     parallelism: int
     completions: int
+    over: bool = False
+    """It makes no more pods."""
 
     @property
     def is_gang(self) -> bool:
@@ -68,8 +74,20 @@ def group_key(pod: NativePod) -> tuple[str, int]:
         if label in labels:
             return f"{pod.namespace}/{kind}/{labels[label]}", _index(labels.get(index, ""))
     if pod.owner_kind == "Job" and JOB_INDEX in labels:
-        return f"{pod.namespace}/job/{pod.owner_uid}", _index(labels[JOB_INDEX])
-    return f"{pod.namespace}/pod/{pod.uid}", 0
+        return key_of_job(pod.namespace, pod.owner_uid), _index(labels[JOB_INDEX])
+    if pod.owner_kind == "StatefulSet" and POD_INDEX in labels:
+        return f"{pod.namespace}/statefulset/{pod.owner_uid}.{labels[POD_INDEX]}", 0
+    return f"{pod.namespace}/{ALONE}/{pod.uid}", 0
+
+
+def key_of_job(namespace: str, uid: str) -> str:
+    """The key of the group of a Job."""
+    return f"{namespace}/job/{uid}"
+
+
+def may_come_back(key: str) -> bool:
+    """Whether pods that are made later can belong to the group: not to that of one lone pod."""
+    return key.split("/")[1] != ALONE
 
 
 def group_of(pod: NativePod, jobs: Mapping[str, IndexedJob]) -> PodGroup | FieldError | None:

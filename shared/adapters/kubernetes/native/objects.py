@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from shared.adapters.kubernetes.objects import Metadata, Object
+from shared.adapters.kubernetes.objects import Condition, Metadata, Object
 
 
 class OwnerReference(Object, frozen=True, kw_only=True):
@@ -116,11 +116,18 @@ class JobSpec(Object, frozen=True, kw_only=True):
     completions: int | None = None
 
 
+class JobStatus(Object, frozen=True, kw_only=True):
+    """Of a Job."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
 class JobObject(Object, frozen=True, kw_only=True):
     """A Job."""
 
     metadata: Metadata = Metadata()
     spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
 
 
 class JobList(Object, frozen=True, kw_only=True):

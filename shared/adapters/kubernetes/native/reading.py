@@ -19,6 +19,8 @@ from shared.ports.cluster import ENDED
 
 NVIDIA: Final = "nvidia.com/"
 INDEXED: Final = "Indexed"
+OVER: Final = frozenset(("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"))
+"""Conditions of a Job that makes no more pods."""
 ALWAYS: Final = "Always"
 GRACE_SECONDS: Final = 30
 
@@ -64,7 +66,11 @@ def read_job(found: JobObject) -> IndexedJob | None:
     spec = found.spec
     if spec.completion_mode != INDEXED:
         return None
-    return IndexedJob(parallelism=_one(spec.parallelism), completions=_one(spec.completions))
+    return IndexedJob(
+        parallelism=_one(spec.parallelism),
+        completions=_one(spec.completions),
+        over=any(one.type in OVER and one.status == "True" for one in found.status.conditions),
+    )
 
 
 def _one(number: int | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.native.objects import (
@@ -80,20 +80,26 @@ class _TellingPods:
 
 
 class _TellingJobs:
-    """Jobs that are gone are kept: their pods are gone soon after."""
-
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
+        self._uids: dict[str, str] = {}
+        """By namespace and name."""
 
-    def listed(self, items: Mapping[str, Any], version: int) -> None:
-        del version
-        for uid, job in items.values():
-            self._tell(JobChanged(uid=uid, job=job))
+    def listed(self, items: Mapping[str, tuple[str, IndexedJob]], version: int) -> None:
+        for key in self._uids.keys() - items.keys():
+            self.changed(key, None, version)
+        for key, item in items.items():
+            self.changed(key, item, version)
 
     def changed(self, key: str, item: tuple[str, IndexedJob] | None, version: int) -> None:
-        del key, version
+        del version
+        namespace = key.partition("/")[0]
+        before = self._uids.pop(key, None)
+        if before is not None and (item is None or item[0] != before):
+            self._tell(JobChanged(namespace=namespace, uid=before, job=None))
         if item is not None:
-            self._tell(JobChanged(uid=item[0], job=item[1]))
+            self._uids[key] = item[0]
+            self._tell(JobChanged(namespace=namespace, uid=item[0], job=item[1]))
 
     def interrupted(self, problem: str) -> None:
         self._tell(NativeInterrupted(problem=problem))
