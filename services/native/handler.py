@@ -1,7 +1,7 @@
 """The native service as the loop sees it: news of pods in, submissions and cancellations out.
 
 ```
-API server -> source -> Picture -> groups that changed -> due -> judge -> local message
+API server -> source -> NativePicture -> groups that changed -> due -> judge -> local message
 local message -> decide -> row of the group + SubmitWorkload or CancelWorkload
 verdicts and ends of workloads -> decide -> row of the group -> judged again
 ```
@@ -20,10 +20,10 @@ from typing import Any, Final
 import structlog
 
 from services.native import metrics, records
-from services.native.judging import Judge, Judgement
+from services.native.judging import GroupJudge, GroupJudgement
 from services.native.messages import SERVICE, GroupForgotten, as_message, cancellation, submission
 from services.native.noticing import Noticing
-from services.native.picture import Picture
+from services.native.picture import NativePicture
 from services.native.records import Directory, GroupRecord, GroupState
 from shared.events import organisation, workloads
 from shared.events.envelope import Received
@@ -82,8 +82,8 @@ class NativeHandler:
         self._forget()
 
     def _forget(self) -> None:
-        self._picture, self._directory = Picture(), Directory()
-        self._judge = Judge(
+        self._picture, self._directory = NativePicture(), Directory()
+        self._judge = GroupJudge(
             directory=self._directory, pool_labels=self._pool_labels, gone_ms=self._gone_ms
         )
         self._groups: dict[str, GroupRecord] = {}
@@ -193,7 +193,7 @@ class NativeHandler:
         return self._message(key, found, record, now_ms)
 
     def _message(
-        self, key: str, found: Judgement, record: GroupRecord | None, now_ms: int
+        self, key: str, found: GroupJudgement, record: GroupRecord | None, now_ms: int
     ) -> Received | None:
         if found.submit is not None:
             team, spec = found.submit

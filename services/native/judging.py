@@ -39,7 +39,7 @@ DOUBLINGS_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class GroupJudgement:
     """At most one of the first three; `again_ms`: when to judge again though nothing changes."""
 
     submit: tuple[str, WorkloadSpec] | None = None
@@ -50,11 +50,11 @@ class Judgement:
     again_ms: int | None = None
 
 
-NOTHING: Final = Judgement()
+NOTHING: Final = GroupJudgement()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
+class GroupJudge:
     """What all groups are judged by."""
 
     directory: Directory
@@ -69,7 +69,7 @@ class Judge:
         *,
         gone_since_ms: int,
         now_ms: int,
-    ) -> Judgement:
+    ) -> GroupJudgement:
         """The first that applies. O(members)."""
         there = [one for one in members if not one.ended]
         submitted = record is not None and record.state is GroupState.SUBMITTED
@@ -81,7 +81,7 @@ class Judge:
         if submitted or not waiting:
             return NOTHING
         group = self._group(waiting, jobs)
-        if isinstance(group, Judgement):
+        if isinstance(group, GroupJudgement):
             return group
         if record is not None:
             paused = _paused(record, waiting, now_ms)
@@ -95,19 +95,19 @@ class Judge:
         record: GroupRecord | None,
         gone_since_ms: int,
         now_ms: int,
-    ) -> Judgement:
+    ) -> GroupJudgement:
         """Of pods that ended the binder tells; where there are none, their owner may be gone."""
         if record is None or members:
             return NOTHING
         if record.state is not GroupState.SUBMITTED:
-            return Judgement(forget=True)
+            return GroupJudgement(forget=True)
         wait_ms = self.gone_ms if may_come_back(record.key) else 0
         due_ms = gone_since_ms + wait_ms
-        return Judgement(cancel=True) if now_ms >= due_ms else Judgement(again_ms=due_ms)
+        return GroupJudgement(cancel=True) if now_ms >= due_ms else GroupJudgement(again_ms=due_ms)
 
     def _group(
         self, waiting: Sequence[NativePod], jobs: Mapping[str, IndexedJob]
-    ) -> PodGroup | Judgement:
+    ) -> PodGroup | GroupJudgement:
         for one in waiting:
             problem = problem_of_pod(one, self.pool_labels)
             if problem is not None:
@@ -118,7 +118,7 @@ class Judge:
             return _refused(waiting, wrong)
         found = [one for one in groups if isinstance(one, PodGroup)]
         if len(found) < len(groups):
-            return Judgement(again_ms=JOB_WAIT_MS)
+            return GroupJudgement(again_ms=JOB_WAIT_MS)
         sizes = sorted({one.size for one in found})
         if len(sizes) > 1:
             rule = "all pods of a group must tell the same size"
@@ -127,7 +127,7 @@ class Judge:
             return _refused(waiting, error)
         return found[0]
 
-    def _whole(self, group: PodGroup, waiting: Sequence[NativePod], now_ms: int) -> Judgement:
+    def _whole(self, group: PodGroup, waiting: Sequence[NativePod], now_ms: int) -> GroupJudgement:
         namespace = waiting[0].namespace
         team = self.directory.team_of(namespace)
         if team is None:
@@ -147,7 +147,7 @@ class Judge:
         if isinstance(spec, FieldError):
             return _refused(waiting, spec)
         del now_ms
-        return Judgement(submit=(team, spec))
+        return GroupJudgement(submit=(team, spec))
 
 
 def _will_make_more(record: GroupRecord, jobs: Mapping[str, IndexedJob]) -> bool:
@@ -156,7 +156,9 @@ def _will_make_more(record: GroupRecord, jobs: Mapping[str, IndexedJob]) -> bool
     return job is not None and not job.over
 
 
-def _paused(record: GroupRecord, waiting: Sequence[NativePod], now_ms: int) -> Judgement | None:
+def _paused(
+    record: GroupRecord, waiting: Sequence[NativePod], now_ms: int
+) -> GroupJudgement | None:
     """Whether the same pods as before wait a while, or for ever; None: others, or long enough."""
     if not {one.uid for one in waiting} <= set(record.uids):
         return None
@@ -170,16 +172,16 @@ def _paused(record: GroupRecord, waiting: Sequence[NativePod], now_ms: int) -> J
     if now_ms >= due_ms:
         return None
     told = _told(waiting, REJECTED, record.message).notices if record.message else ()
-    return Judgement(notices=told, again_ms=due_ms)
+    return GroupJudgement(notices=told, again_ms=due_ms)
 
 
-def _refused(pods: Sequence[NativePod], error: FieldError) -> Judgement:
+def _refused(pods: Sequence[NativePod], error: FieldError) -> GroupJudgement:
     remedy = f"; {error.remedy}" if error.remedy else ""
     return _told(pods, REFUSED, AdmissionRefusal(errors=(error,)).message + remedy)
 
 
-def _told(pods: Sequence[NativePod], reason: str, message: str) -> Judgement:
-    return Judgement(
+def _told(pods: Sequence[NativePod], reason: str, message: str) -> GroupJudgement:
+    return GroupJudgement(
         notices=tuple(
             PodNotice(
                 namespace=one.namespace,

@@ -8,7 +8,7 @@ from shared.core.native import IndexedJob, NativePod, group_key, key_of_job
 from shared.ports.native import JobChanged, PodChanged, PodsListed
 
 
-class Picture:
+class NativePicture:
     """What the API server told; each piece of news names the groups that it changes."""
 
     def __init__(self) -> None:

@@ -66,8 +66,8 @@ class Place:
         self.call("POST", "/api/v1/namespaces/{}/pods", body)
 
     def job(self, name, spec, *, annotations=None, pod=None):
-        template = {"metadata": {"annotations": annotations or {}}, "spec": _spec(pod)}
-        template["spec"]["restartPolicy"] = "Never"
+        own = {**_spec(pod), "restartPolicy": "Never"}
+        template = {"metadata": {"annotations": annotations or {}}, "spec": own}
         body = {"metadata": {"name": name}, "spec": {**spec, "template": template}}
         self.call("POST", "/apis/batch/v1/namespaces/{}/jobs", body)
 
@@ -250,26 +250,33 @@ async def test_a_gang_is_tried_only_when_it_is_whole(stage, place):
     assert {"a": "0", "b": "1", "c": "2", "d": "3"} == ranks
 
 
+def _asks(**limits):
+    return {"containers": [{"name": "a", "image": "a/b:1", "resources": {"limits": limits}}]}
+
+
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {},
+}
+NO_NUMBER = {"labels": {"muster.dev/group": "x"}, "annotations": {"muster.dev/group-size": "-3"}}
+OF_JOBSET = {"labels": {"jobset.sigs.k8s.io/jobset-name": "js"}}
 WRONG = {
-    "several-containers": ({"containers": [_with_gpus(1), _with_gpus(1, "other")]}, {}, "one container"),
+    "several": ({"containers": [_with_gpus(1), _with_gpus(1, "other")]}, {}, "one container"),
     "spread": (
-        {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
-         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}]},
-        {}, "spec.topologySpreadConstraints: decides a place and is not honoured",
+        {"topologySpreadConstraints": [SPREAD]},
+        {},
+        "spec.topologySpreadConstraints: decides a place and is not honoured",
     ),
     "selector": ({"nodeSelector": {"disk": "ssd"}}, {}, "spec.nodeSelector[disk]"),
-    "mig": (
-        {"containers": [{"name": "a", "image": "a/b:1", "resources": {"limits": {"nvidia.com/gpu.mig-1g.10gb": 1}}}]},
-        {}, "nvidia.com/mig-1g.10gb",
-    ),
-    "size": ({}, {"labels": {"muster.dev/group": "x"}, "annotations": {"muster.dev/group-size": "-3"}},
-             "must be the number of pods of the group, 1 to 4096 (got -3)"),
+    "mig": (_asks(**{"nvidia.com/gpu.mig-1g.10gb": "1"}), {}, "nvidia.com/mig-1g.10gb"),
+    "size": ({}, NO_NUMBER, "must be the number of pods of the group, 1 to 4096 (got -3)"),
     "queue": ({}, {"labels": {"muster.dev/queue": "not-ours"}}, "is not a queue of team"),
     "fraction": ({}, {"annotations": {"gpu-fraction": "0.5"}}, "shares of a GPU"),
-    "large": ({"containers": [{"name": "a", "image": "a/b:1", "resources": {"limits": {"nvidia.com/gpu": "16"}}}]},
-              {}, "must be at most"),
-    "jobset": ({}, {"labels": {"jobset.sigs.k8s.io/jobset-name": "js"}}, "groups of JobSet are not read"),
-}  # fmt: skip
+    "large": (_asks(**{"nvidia.com/gpu": "16"}), {}, "must be at most"),
+    "jobset": ({}, OF_JOBSET, "groups of JobSet are not read"),
+}
 
 
 async def test_what_cannot_be_honoured_is_told_and_keeps_nobody_waiting(stage, place):

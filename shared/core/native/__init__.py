@@ -10,6 +10,7 @@ pod is one that the binder has adopted for an attempt.
 """
 
 from shared.core.native.groups import (
+    BY_NAME,
     IndexedJob,
     PodGroup,
     group_key,
@@ -22,6 +23,7 @@ from shared.core.native.problems import problem_of_pod
 from shared.core.native.spec import spec_of
 
 __all__ = [
+    "BY_NAME",
     "ContainerGpus",
     "IndexedJob",
     "NativePod",

@@ -57,8 +57,3 @@ class NativePod(Value, frozen=True, kw_only=True):
     def waits(self) -> bool:
         """Whether it can be bound now: not gated, bound, adopted, being deleted or over."""
         return not (self.gates or self.node or self.claimed or self.deleting or self.ended)
-
-    @property
-    def is_there(self) -> bool:
-        """Whether a container of it runs or may still run."""
-        return not self.ended

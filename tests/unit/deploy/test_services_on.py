@@ -7,11 +7,11 @@ def test_the_simulated_cluster_is_the_default():
     assert SERVICES == services_on("") == services_on("simulated")
 
 
-def test_on_kubernetes_the_watcher_stands_for_cluster_and_fleet():
+def test_on_kubernetes_watcher_and_native_stand_for_cluster_and_fleet():
     names = [row.name for row in services_on("kubernetes")]
 
     assert {"simulated-cluster", "fleet"} == {row.name for row in SERVICES} - set(names)
-    assert {"cluster-watcher"} == set(names) - {row.name for row in SERVICES}
+    assert {"cluster-watcher", "native"} == set(names) - {row.name for row in SERVICES}
     assert {row.role for row in services_on("kubernetes")} <= set(ROLES)
 
 
@@ -22,6 +22,7 @@ def test_on_the_test_cluster_each_is_who_it_is_and_no_more():
         "binder": {"MUSTER_KUBE_CONFIG": "/kube/binder.kubeconfig"},
         "gateway": {"MUSTER_KUBE_CONFIG": "/kube/gateway.kubeconfig"},
         "cluster-watcher": {"MUSTER_KUBE_CONFIG": "/kube/watcher.kubeconfig"},
+        "native": {"MUSTER_KUBE_CONFIG": "/kube/native.kubeconfig"},
     } == settings
     assert set(settings) <= {row.name for row in services_on("kubernetes")}
     assert {} == on_test_cluster("")

@@ -16,8 +16,7 @@ from shared.adapters.kubernetes.naming import INSTANCE
 from shared.adapters.kubernetes.native.objects import NativePodList, NativePodObject
 from shared.adapters.kubernetes.native.reading import read_native_pod
 from shared.adapters.kubernetes.nodes.following import Follower, collection
-from shared.core.native import NativePod, group_key
-from shared.core.native.groups import BY_NAME
+from shared.core.native import BY_NAME, NativePod, group_key
 from shared.ports.errors import Transient
 
 PODS: Final = "/api/v1/pods"

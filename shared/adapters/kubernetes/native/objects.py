@@ -39,7 +39,7 @@ class Port(Object, frozen=True, kw_only=True):
     host_port: int = 0
 
 
-class Resources(Object, frozen=True, kw_only=True):
+class ContainerResources(Object, frozen=True, kw_only=True):
     """Of a container or a pod; null stands for nothing."""
 
     requests: dict[str, str] | None = None
@@ -51,7 +51,7 @@ class NativeContainer(Object, frozen=True, kw_only=True):
 
     name: str = ""
     image: str = ""
-    resources: Resources = Resources()
+    resources: ContainerResources = ContainerResources()
     ports: tuple[Port, ...] = ()
     restart_policy: str = ""
 
@@ -75,7 +75,7 @@ class NativeSpec(Object, frozen=True, kw_only=True):
     containers: tuple[NativeContainer, ...] = ()
     init_containers: tuple[NativeContainer, ...] = ()
     overhead: dict[str, str] | None = None
-    resources: Resources | None = None
+    resources: ContainerResources | None = None
     node_selector: dict[str, str] | None = None
     tolerations: tuple[Toleration, ...] = ()
     scheduling_gates: tuple[Named, ...] = ()

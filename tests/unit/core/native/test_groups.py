@@ -1,0 +1,213 @@
+"""To which group a pod belongs, and what is refused."""
+
+import pytest
+
+from shared.core.kubernetes.requests import TakenResources
+from shared.core.model.decision import FieldError
+from shared.core.model.nouns import GpuChoice, WorkloadKind
+from shared.core.model.value import replace
+from shared.core.native import (
+    BY_NAME,
+    ContainerGpus,
+    IndexedJob,
+    NativePod,
+    PodGroup,
+    group_key,
+    group_of,
+    may_come_back,
+    problem_of_pod,
+    spec_of,
+)
+
+POOLS = ("muster.dev/pool",)
+JOB_INDEX = "batch.kubernetes.io/job-completion-index"
+LWS = "leaderworkerset.sigs.k8s.io"
+GPUS = ContainerGpus(container="train", amounts={"nvidia.com/gpu": "2"})
+
+
+def a_pod(name="p", **fields):
+    taken = TakenResources(cpu_milli=500, memory_bytes=(1 << 30) + 1, gpus=2)
+    defaults = {"namespace": "red", "name": name, "uid": f"u-{name}", "taken": taken}
+    return NativePod(**{**defaults, "gpus": (GPUS,), "image": "a/b:1", **fields})
+
+
+def of_job(**fields):
+    return a_pod(
+        owner_kind="Job", owner_name="train", owner_uid="j1", labels={JOB_INDEX: "3"}, **fields
+    )
+
+
+MEMBERS = [
+    (a_pod(), ("red/pod/u-p", 0), PodGroup(key="red/pod/u-p", name="p", size=1)),
+    (
+        a_pod(labels={"muster.dev/group": "g"}, annotations={"muster.dev/group-size": "4"}),
+        ("red/group/g", BY_NAME),
+        PodGroup(key="red/group/g", name="g", size=4),
+    ),
+    (
+        a_pod(
+            labels={"kueue.x-k8s.io/pod-group-name": "k"},
+            annotations={"kueue.x-k8s.io/pod-group-total-count": "2"},
+        ),
+        ("red/kueue/k", BY_NAME),
+        PodGroup(key="red/kueue/k", name="k", size=2),
+    ),
+    (
+        a_pod(
+            labels={f"{LWS}/group-key": "l", f"{LWS}/worker-index": "7"},
+            annotations={f"{LWS}/size": "8"},
+        ),
+        ("red/lws/l", 7),
+        PodGroup(key="red/lws/l", name="l", size=8),
+    ),
+    (of_job(), ("red/job/j1", 3), PodGroup(key="red/job/j1", name="train", size=16)),
+    (
+        a_pod(
+            owner_kind="StatefulSet", owner_uid="s", labels={"apps.kubernetes.io/pod-index": "2"}
+        ),
+        ("red/statefulset/s.2", 0),
+        PodGroup(key="red/statefulset/s.2", name="p", size=1),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("pod", "key", "group"), MEMBERS, ids=["alone", "ours", "kueue", "lws", "job", "statefulset"]
+)
+def test_a_pod_belongs_to_the_first_source_that_applies(pod, key, group):
+    jobs = {"j1": IndexedJob(parallelism=16, completions=16)}
+
+    assert key == group_key(pod)
+    assert group == group_of(pod, jobs)
+    assert may_come_back(key[0]) is (pod.labels != {})
+
+
+def test_a_job_that_is_not_known_yet_is_waited_for():
+    assert None is group_of(of_job(), {})
+
+
+def test_an_indexed_job_that_does_not_run_all_at_once_is_no_gang():
+    found = group_of(of_job(), {"j1": IndexedJob(parallelism=2, completions=8)})
+
+    assert isinstance(found, FieldError)
+    assert ("spec.parallelism", "2") == (found.field, found.value)
+
+
+@pytest.mark.parametrize("size", ["", "0", "-3", "4097", "many", "²"])
+def test_the_size_of_a_group_is_a_number(size):
+    pod = a_pod(labels={"muster.dev/group": "g"}, annotations={"muster.dev/group-size": size})
+
+    found = group_of(pod, {})
+
+    assert isinstance(found, FieldError)
+    assert "1 to 4096" in found.rule
+
+
+def test_an_index_that_is_none_orders_by_name():
+    assert BY_NAME == group_key(a_pod(labels={"muster.dev/group": "g", JOB_INDEX: "x"}))[1]
+
+
+WRONG = {
+    "quantity": (a_pod(problem="'x' is no quantity"), "spec.containers[].resources.requests"),
+    "podgroup": (a_pod(scheduling_group="g"), "spec.schedulingGroup.podGroupName"),
+    "volcano": (
+        a_pod(annotations={"scheduling.k8s.io/group-name": "g"}),
+        "metadata.annotations[scheduling.k8s.io/group-name]",
+    ),
+    "ray": (a_pod(labels={"ray.io/cluster": "c"}), "metadata.labels[ray.io/cluster]"),
+    "fraction": (a_pod(annotations={"gpu-memory": "4"}), "metadata.annotations[gpu-memory]"),
+    "mig": (
+        a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/mig-1g.5gb": "1"}),)),
+        "spec.containers[a].resources.limits[nvidia.com/mig-1g.5gb]",
+    ),
+    "seed": (
+        a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/gpu.mig-1g.5gb": "1"}),)),
+        "spec.containers[a].resources.limits[nvidia.com/gpu.mig-1g.5gb]",
+    ),
+    "init": (a_pod(init_gpus=True), "spec.initContainers[].resources.limits"),
+    "two": (a_pod(gpus=(GPUS, GPUS)), "spec.containers[].resources.limits"),
+    "affinity": (a_pod(not_honoured=("spec.affinity.x",)), "spec.affinity.x"),
+    "selector": (a_pod(node_selector={"disk": "ssd"}), "spec.nodeSelector[disk]"),
+}
+
+
+@pytest.mark.parametrize(("pod", "field"), WRONG.values(), ids=WRONG.keys())
+def test_what_is_not_honoured_is_named(pod, field):
+    found = problem_of_pod(pod, POOLS)
+
+    assert found is not None
+    assert field == found.field
+
+
+def test_a_plain_pod_has_no_problem():
+    selector = {"nvidia.com/gpu.product": "H100", "muster.dev/pool": "a"}
+
+    assert None is problem_of_pod(a_pod(node_selector=selector), POOLS)
+
+
+def test_a_group_becomes_a_workload():
+    selector = {"nvidia.com/gpu.product": "H100", "muster.dev/pool": "a"}
+    pod = a_pod(
+        node_selector=selector,
+        labels={"kueue.x-k8s.io/queue-name": "q"},
+        annotations={"muster.dev/expected-duration-seconds": "60"},
+        priority_class="high",
+        tolerations=("a=b:NoSchedule",),
+        grace_seconds=0,
+    )
+    group = PodGroup(key="red/group/g", name="My_Group.", size=2)
+
+    spec = spec_of(group, [pod, replace(pod, name="other", uid="2")], POOLS, {"high"})
+
+    assert not isinstance(spec, FieldError)
+    (pod_set,) = spec.pod_sets
+    assert ("my-group", "q", "high", 60, 1, 0) == (
+        spec.name, spec.queue, spec.priority_class, spec.expected_duration_seconds,
+        spec.grace_seconds, spec.max_retries,
+    )  # fmt: skip
+    assert (2, 2, 500, 1025) == (
+        pod_set.count, pod_set.gpu.count, pod_set.cpu_milli, pod_set.memory_mib,
+    )  # fmt: skip
+    assert GpuChoice(products=("H100",), node_pool="a") == spec.gpu_choice
+    assert (WorkloadKind.TRAINING, ("a=b:NoSchedule",)) == (spec.kind, pod_set.tolerations)
+
+
+def test_a_class_of_kubernetes_alone_is_left_to_kubernetes():
+    spec = spec_of(PodGroup(key="k", name="--", size=1), [a_pod(priority_class="high")], POOLS)
+
+    assert not isinstance(spec, FieldError)
+    assert ("", "pods") == (spec.priority_class, spec.name)
+
+
+def test_members_that_ask_for_different_things_are_no_gang():
+    group = PodGroup(key="k", name="g", size=2)
+    other = a_pod("other", taken=TakenResources(gpus=1))
+
+    found = spec_of(group, [a_pod(), other], POOLS)
+
+    assert isinstance(found, FieldError)
+    assert "other" == found.value
+
+
+def test_a_kind_that_is_none_is_refused():
+    pod = a_pod(labels={"muster.dev/kind": "gaming"})
+
+    found = spec_of(PodGroup(key="k", name="g", size=1), [pod], POOLS)
+
+    assert isinstance(found, FieldError)
+    assert "metadata.labels[muster.dev/kind]" == found.field
+
+
+@pytest.mark.parametrize(
+    ("fields", "waits"),
+    [
+        ({}, True),
+        ({"gates": ("kueue.x-k8s.io/admission",)}, False),
+        ({"node": "n"}, False),
+        ({"claimed": True}, False),
+        ({"deleting": True}, False),
+        ({"ended": True}, False),
+    ],
+)
+def test_what_waits_to_be_bound(fields, waits):
+    assert waits is a_pod(**fields).waits
