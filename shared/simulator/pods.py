@@ -130,6 +130,8 @@ class Pods:
             return refused
         if operation.verb == "create":
             return self._create(operation)
+        if operation.verb == "adopt":
+            return self._adopt(operation)
         record = self._by_key.get((operation.namespace, operation.name))
         if record is None:
             return NOT_FOUND
@@ -151,8 +153,8 @@ class Pods:
         return self._timers[0][0] if self._timers else None
 
     def all_pods(self) -> list[Pod]:
-        """All pods, as of `version`."""
-        return [record.pod for record in self._by_key.values()]
+        """All pods of Muster, as of `version`; not those of others that wait to be adopted."""
+        return [one.pod for one in self._by_key.values() if not _of_others(one.pod)]
 
     def unheard(self) -> list[tuple[str, bool]]:
         """Nodes that are not heard of, and whether they are fenced."""
@@ -245,7 +247,34 @@ class Pods:
         )  # fmt: skip
         return PodResult(status=CREATED, pod=pod)
 
+    def _adopt(self, operation: PodOperation) -> PodResult:
+        """Members of a group that is whole have their ranks by name. O(pods)."""
+        wanted = operation.pod
+        if wanted is None:
+            return PodResult(status=422, reason="Invalid")
+        records = sorted(self._by_key.items())
+        waiting = [
+            one
+            for _, one in records
+            if one.pod.group == wanted.group and not (one.pod.workload_id or one.pod.node)
+        ]
+        if len(waiting) < wanted.size:
+            message = f"{len(waiting)} of {wanted.size} pods of group {wanted.group} are there"
+            return PodResult(status=404, reason="WaitingForPods", message=message)
+        pod = self._change(
+            waiting[wanted.rank], "MODIFIED", workload_id=wanted.workload_id,
+            attempt=wanted.attempt, rank=wanted.rank, size=wanted.size, epoch=wanted.epoch,
+            team=wanted.team, shares=wanted.shares,
+        )  # fmt: skip
+        return PodResult(status=CREATED, pod=pod)
+
+    def _release(self, record: PodRecord) -> PodResult:
+        self._change(record, "DELETED", workload_id="", attempt=0, rank=0, size=0)
+        return DONE
+
     def _change_pod(self, record: PodRecord, operation: PodOperation, now_ms: int) -> PodResult:
+        if operation.verb == "release":
+            return self._release(record)
         if operation.verb == "pin":
             return self._pin(record, operation.devices)
         if operation.verb == "bind":
@@ -397,7 +426,8 @@ class Pods:
         self.version += 1
         pod = replace(record.pod, resource_version=self.version, **fields)
         record.pod = pod
-        self._changes.append(PodChange(kind, pod, record))
+        if not _of_others(pod) or kind == "DELETED":
+            self._changes.append(PodChange(kind, pod, record))
         return pod
 
     def _timer(self, record: PodRecord, due_ms: int) -> int:
@@ -416,6 +446,10 @@ class Pods:
                 if due_ms
             ]
         heapify(self._timers)
+
+
+def _of_others(pod: Pod) -> bool:
+    return bool(pod.group) and not pod.workload_id
 
 
 def _key(pod: Pod) -> Key:

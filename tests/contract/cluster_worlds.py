@@ -92,6 +92,12 @@ class SimulatedWorld:
         """No more pods than that may be alive in a namespace."""
         await self._change(lambda pods, _: pods.quotas.update({namespace: pods_max}))
 
+    async def others_make(self, group, name, size):
+        """Somebody makes a pod of a group of so many, for Muster to bind."""
+        del size
+        made = a_pod(name, workload_id="", attempt=0, group=group, shares=())
+        assert 201 == (await self.one(create(made))).status
+
     async def let_go(self, name):
         """The controller that keeps a pod takes its finalizers away."""
         await self._change(lambda pods, _: pods.let_go(name))
@@ -142,7 +148,7 @@ def a_pod(name="w1-1-0", **fields):
         "namespace": "red",
         "template": PodTemplate(pod_set=pod_set),
     }
-    return Pod(name=name, team="red", shares=(share,), **(defaults | fields))
+    return Pod(name=name, team="red", **({"shares": (share,)} | defaults | fields))
 
 
 def operation(verb, about, /, **fields):

@@ -408,3 +408,66 @@ async def test_of_a_version_of_the_future_a_watch_is_silent(world):
     waiting.cancel()
 
     assert not done
+
+
+# ── pods of others ───────────────────────────────────────────────────────────
+
+GROUP = "red/group/g"
+
+
+def adopt(world, rank, size, **fields):
+    pod = a_pod(rank=rank, size=size, group=GROUP, shares=(), node=world.nodes[0], **fields)
+    return operation("adopt", pod, pod=pod)
+
+
+async def adopted(world, operation):
+    """The answer, once the others' pods are seen."""
+    for _ in range(100):
+        result = await world.one(operation)
+        if result.status != 404:
+            return result
+        await world.pass_time(0.1)
+    raise AssertionError(f"they are not seen: {result}")
+
+
+async def test_pods_of_others_are_adopted_when_their_group_is_whole(world):
+    await world.others_make(GROUP, "b", size=2)
+    await world.pass_time()
+
+    early = await world.one(adopt(world, 0, 2))
+    assert (early.status, early.reason) == (404, "WaitingForPods")
+    assert await world.pods() == {}, "what is not adopted is none of ours"
+
+    await world.others_make(GROUP, "a", size=2)
+    first = await adopted(world, adopt(world, 0, 2))
+    assert (first.status, first.pod.name, first.pod.group) == (201, "a", GROUP)
+    pods = await world.pods()
+    assert {"a": ("w1", 1, 0, 2)} == {
+        name: (pod.workload_id, pod.attempt, pod.rank, pod.size) for name, pod in pods.items()
+    }
+
+
+async def test_an_adopted_pod_is_bound_and_deleted_as_any_other(world):
+    await world.others_make(GROUP, "a", size=1)
+    pod = (await adopted(world, adopt(world, 0, 1))).pod
+
+    result = await world.one(bind(pod, world.nodes[0]))
+    there = await world.until("a", lambda found: found is not None and found.node)
+    away = await world.one(operation("delete", pod, grace_seconds=1, disruption=True))
+
+    assert (result.status, away.status) == (201, 200)
+    assert (there.node, there.group) == (world.nodes[0], GROUP)
+    await world.until("a", gone)
+
+
+async def test_a_released_pod_is_others_again_and_may_be_adopted_anew(world):
+    await world.others_make(GROUP, "a", size=1)
+    pod = (await adopted(world, adopt(world, 0, 1))).pod
+
+    assert 200 == (await world.one(operation("release", pod))).status
+    await world.until("a", gone)
+    again = await adopted(world, adopt(world, 0, 1, attempt=2))
+
+    assert (again.pod.uid, again.pod.attempt) == (pod.uid, 2)
+    wrong = await world.one(operation("release", pod, uid="00000000-0000-4000-8000-000000000000"))
+    assert 409 == wrong.status

@@ -55,6 +55,7 @@ class KubeWorld:
         self.instance = instance
         self._annotations: dict[str, str] = {}
         self._limited: list[str] = []
+        self._of_others: list[str] = []
 
     async def one(self, operation):
         result = (await self.cluster.apply([operation]))[0]
@@ -109,6 +110,25 @@ class KubeWorld:
             wait_until, self._quotas_are_true, seconds=SECONDS, what="the quota to be counted"
         )
 
+    async def others_make(self, group, name, size):
+        namespace, _, key = group.split("/")
+        body = {
+            "metadata": {
+                "name": name,
+                "labels": {"muster.dev/group": key},
+                "annotations": {"muster.dev/group-size": str(size), SLOW_STOP: STOP_SECONDS},
+            },
+            "spec": {
+                "schedulerName": "muster",
+                "terminationGracePeriodSeconds": 1,
+                "containers": [{"name": "main", "image": "a/b:1"}],
+            },
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        with self._kube.client() as admin:
+            admin.demand("POST", path, body)
+        self._of_others.append(f"{path}/{name}")
+
     async def let_go(self, name):
         pod = (await self.pods())[name]
         self._patch(pod_path(pod), {"metadata": {"finalizers": None}})
@@ -125,6 +145,8 @@ class KubeWorld:
         with self._kube.client() as admin:
             for namespace in self._limited:
                 admin.demand("DELETE", f"/api/v1/namespaces/{namespace}/resourcequotas/pods")
+        for path in self._of_others:
+            self._force_delete(path)
         for pod in (await self.pods()).values():
             if pod.finalizers:
                 self._patch(pod_path(pod), {"metadata": {"finalizers": None}})

@@ -131,7 +131,7 @@ class Operations:
         answer = await self._connection.request("PATCH", path, body, content_type=MERGE_PATCH)
         if answer.status == OK:
             return PodResult(status=CREATED, pod=self._read(answer))
-        return self._refusal(answer)
+        return self._refusal(_as_conflict(answer))
 
     async def _release(self, operation: PodOperation) -> PodResult:
         answer = await self._connection.request(
@@ -139,7 +139,7 @@ class Operations:
         )
         if answer.status == OK:
             return PodResult(status=OK)
-        return await self._with_pod(operation, answer)
+        return await self._with_pod(operation, _as_conflict(answer))
 
     async def rehearse(self, operation: PodOperation) -> PodResult | None:
         """How the server would refuse a create; None where it would not, or does not answer."""
@@ -232,7 +232,9 @@ class Operations:
         answer = await self._connection.request(
             "PATCH", f"{_path(operation)}/status", body, content_type=ADDING_PATCH
         )
-        return None if answer.status == OK else await self._with_pod(operation, answer)
+        if answer.status == OK:
+            return None
+        return await self._with_pod(operation, _as_conflict(answer))
 
     async def _force_delete(self, operation: PodOperation) -> PodResult:
         found = await self._get(operation)
@@ -304,6 +306,12 @@ class Operations:
             message=status.message,
             errors=errors,
         )
+
+
+def _as_conflict(answer: Answer) -> Answer:
+    """A patch with the uid of another object is answered 422 (of the uid); elsewhere it is 409."""
+    of_uid = answer.status == INVALID and b"metadata.uid" in answer.body
+    return Answer(CONFLICT, answer.body) if of_uid else answer
 
 
 def _misnamed(operation: PodOperation) -> PodResult | None:

@@ -1,0 +1,389 @@
+"""What the native service submits, cancels and tells, on news that are handed to it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from services.native.handler import NativeHandler
+from services.native.judging import ASK_AGAIN_MS, RESTART_MS
+from services.native.messages import GroupForgotten
+from services.native.records import GROUPS
+from shared.core.kubernetes.requests import TakenResources
+from shared.core.model.decision import FieldError
+from shared.core.model.lifecycle import State
+from shared.core.model.value import replace
+from shared.core.native import ContainerGpus, IndexedJob, NativePod
+from shared.events import organisation, workloads
+from shared.events.envelope import Event, Received
+from shared.events.topics import NATIVE_COMMANDS
+from shared.ports.errors import Transient
+from shared.ports.native import JobChanged, NativeInterrupted, PodChanged, PodsListed
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+GONE_MS = 60_000
+START_MS = 1_000_000
+TEAM = organisation.TeamApplied(name="vision", version=1, default_queue="q", namespace="red")
+
+
+class Source:
+    """Tells what the test tells."""
+
+    def __init__(self):
+        self.tell: Any = None
+
+    async def follow(self, tell):
+        self.tell = tell
+        await asyncio.Event().wait()
+
+    async def close(self):
+        pass
+
+
+class Notices:
+    def __init__(self):
+        self.written: list[Any] = []
+        self.failures = 0
+
+    async def write(self, notice):
+        if self.failures:
+            self.failures -= 1
+            raise Transient("no answer")
+        self.written.append(notice)
+
+    async def close(self):
+        pass
+
+
+class Rows:
+    """The rows that the handler's writes leave."""
+
+    def __init__(self):
+        self.groups: dict[str, dict[str, Any]] = {}
+        self.documents: list[dict[str, Any]] = []
+
+    async def fetch(self, sql, *arguments):
+        del arguments
+        return list(self.groups.values()) if sql == GROUPS else self.documents
+
+    def take(self, writes):
+        for write in writes:
+            if write.sql.startswith("DELETE"):
+                for key in write.arguments[0]:
+                    del self.groups[key]
+            elif "pod_group" in write.sql:
+                names = ("key", "workload_id", "team", "restart", "state", "uids", "message")
+                for row in zip(*write.arguments[1:], strict=True):
+                    fields = dict(zip((*names, "changed_at_ms"), row, strict=True))
+                    self.groups[row[0]] = {**fields, "uids": fields["uids"].split(",")}
+            else:
+                names = ("kind", "name", "version", "namespace", "present")
+                for row in zip(*write.arguments, strict=True):
+                    self.documents.append(dict(zip(names, row, strict=True)))
+
+
+class World:
+    """A handler with its rows; every step takes in what is due."""
+
+    def __init__(self):
+        self.source, self.notices, self.rows = Source(), Notices(), Rows()
+        self.at_ms = START_MS
+        self.make()
+
+    def make(self):
+        self.handler = NativeHandler(
+            source=self.source,
+            notices=self.notices,
+            clock=self,
+            pool_labels=("muster.dev/pool",),
+            gone_ms=GONE_MS,
+        )
+
+    def now_ms(self):
+        return self.at_ms
+
+    def monotonic_seconds(self):
+        return self.at_ms / 1000
+
+    async def load(self):
+        await self.handler.load(self.rows)
+        await asyncio.sleep(0)
+
+    def decide(self, *messages):
+        outcome = self.handler.decide(messages, self.at_ms)
+        self.rows.take(outcome.writes)
+        assert {NATIVE_COMMANDS.name} >= {one.topic.name for one in outcome.emits}
+        return [one.payload for one in outcome.emits]
+
+    def due(self):
+        messages = self.handler.due(self.at_ms)
+        return self.decide(*messages) if messages else []
+
+    def hear(self, *news):
+        for one in news:
+            self.source.tell(one)
+        return self.due()
+
+    def fact(self, payload):
+        event = Event(
+            id="e", type="", source="", subject="", time_ms=self.at_ms, key="", payload=payload
+        )
+        return self.decide(Received(event=event, topic="t", partition=0, offset=0))
+
+    def over(self, work, kind=workloads.WorkloadFailed):
+        return self.fact(
+            kind(
+                workload_id=work, team="vision", queue="q", version=2, state=State.FAILED,
+                attempt=1, priority=1,
+            )
+        )  # fmt: skip
+
+    async def told(self):
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return [(one.name, one.reason) for one in self.notices.written]
+
+
+def a_pod(name="p", **fields):
+    defaults = {"namespace": "red", "name": name, "uid": f"u-{name}", "owner_uid": "j1"}
+    gpus = (ContainerGpus(container="a", amounts={"nvidia.com/gpu": "1"}),)
+    return NativePod(**{**defaults, "taken": TakenResources(gpus=1), "gpus": gpus, **fields})
+
+
+def of_job(index, uid=""):
+    return a_pod(
+        f"j-{index}", uid=uid or f"u{index}", owner_kind="Job", owner_name="j",
+        labels={INDEX: str(index)},
+    )  # fmt: skip
+
+
+def changed(pod):
+    return PodChanged(key=f"red/{pod.name}", pod=pod)
+
+
+def gone(pod):
+    return PodChanged(key=f"red/{pod.name}", pod=None)
+
+
+def listed(*pods):
+    return PodsListed(pods={f"red/{one.name}": one for one in pods})
+
+
+def job(parallelism=2, **fields):
+    told = IndexedJob(parallelism=parallelism, completions=parallelism, **fields)
+    return JobChanged(namespace="red", uid="j1", job=told)
+
+
+NO_JOB = JobChanged(namespace="red", uid="j1", job=None)
+
+
+@pytest.fixture
+async def world():
+    world = World()
+    await world.load()
+    world.fact(TEAM)
+    yield world
+    await world.handler.suspend()
+
+
+async def test_a_pod_is_submitted_once(world):
+    (one,) = world.hear(listed(a_pod()))
+
+    assert ("vision", "red/pod/u-p", "pods") == (one.team, one.pod_group, one.door)
+    assert [] == world.hear(changed(a_pod(claimed=True)), changed(a_pod(claimed=True, node="n")))
+    world.make()
+    await world.load()
+    assert [] == world.hear(listed(a_pod(claimed=True, node="n")))
+    assert [] == world.hear(changed(a_pod()))
+
+
+async def test_nothing_is_decided_before_all_pods_are_listed(world):
+    world.hear(listed(a_pod()))
+    world.make()
+    await world.load()
+
+    assert not world.handler.ready
+    assert [] == world.hear(changed(a_pod("other")))
+    assert None is world.handler.next_due_ms()
+    assert 1 == len(world.hear(listed(a_pod(), a_pod("other"))))
+    assert world.handler.ready
+    world.source.tell(NativeInterrupted(problem="503"))
+    assert not world.handler.ready
+
+
+async def test_a_gang_is_submitted_when_it_is_whole(world):
+    assert [] == world.hear(job(), listed(of_job(1)))
+    assert [("j-1", "WaitingForPods")] == await world.told()
+
+    (one,) = world.hear(changed(of_job(0)))
+
+    assert 2 == one.spec.pod_sets[0].count
+    assert {"u0", "u1"} == set(world.rows.groups["red/job/j1"]["uids"])
+
+
+async def test_a_job_may_be_known_after_its_pods(world):
+    assert [] == world.hear(listed(of_job(0), of_job(1)))
+
+    assert 1 == len(world.hear(job()))
+
+
+async def test_a_pod_that_is_gated_is_not_ours_yet(world):
+    assert [] == world.hear(listed(a_pod(gates=("kueue.x-k8s.io/admission",))))
+
+    assert 1 == len(world.hear(changed(a_pod())))
+
+
+async def test_a_namespace_without_a_team_is_told_so_until_it_has_one(world):
+    assert [] == world.hear(listed(a_pod(namespace="blue")))
+    assert [("p", "NamespaceOfNoTeam")] == await world.told()
+
+    world.fact(replace_team(name="blue", namespace=""))
+    (one,) = world.due()
+    assert "blue" == one.team
+
+
+async def test_a_team_that_is_deleted_has_no_namespace(world):
+    world.fact(organisation.DocumentDeleted(kind="team", name="vision", version=2))
+    world.fact(TEAM)
+
+    assert [] == world.hear(listed(a_pod()))
+
+
+async def test_a_priority_class_of_muster_is_taken_from_the_pod(world):
+    world.fact(organisation.PriorityClassApplied(name="high", version=1, value=7))
+
+    (one,) = world.hear(listed(a_pod(priority_class="high")))
+
+    assert "high" == one.spec.priority_class
+
+
+async def test_a_lone_pod_that_is_gone_is_cancelled_and_forgotten(world):
+    (one,) = world.hear(listed(a_pod()))
+
+    (end,) = world.hear(gone(a_pod()))
+
+    assert isinstance(end, workloads.CancelWorkload)
+    assert one.workload_id == end.workload_id
+    world.over(one.workload_id, workloads.WorkloadCancelled)
+    assert [] == world.due()
+    assert {} == world.rows.groups
+
+
+async def test_a_group_that_may_come_back_is_cancelled_after_a_while(world):
+    grouped = {"labels": {"muster.dev/group": "g"}, "annotations": {"muster.dev/group-size": "1"}}
+    world.hear(listed(a_pod(**grouped)))
+
+    assert [] == world.hear(gone(a_pod()))
+    assert START_MS + GONE_MS == world.handler.next_due_ms()
+    world.at_ms += GONE_MS
+    assert 1 == len(world.due())
+
+
+@pytest.mark.parametrize("last", [job(over=True), NO_JOB], ids=["over", "deleted"])
+async def test_a_job_that_pauses_keeps_its_workload_until_it_is_over(world, last):
+    world.hear(job(), listed(of_job(0), of_job(1)))
+    world.hear(gone(of_job(0)), gone(of_job(1)))
+    world.at_ms += GONE_MS
+
+    assert [] == world.due()
+    assert [] == world.hear(job())
+    (end,) = world.hear(last)
+    assert isinstance(end, workloads.CancelWorkload)
+
+
+async def test_pods_made_anew_after_an_end_are_other_work(world):
+    (first,) = world.hear(job(), listed(of_job(0), of_job(1)))
+    world.over(first.workload_id)
+
+    (again,) = world.hear(
+        gone(of_job(0)), gone(of_job(1)), changed(of_job(0, "n0")), changed(of_job(1, "n1"))
+    )
+
+    assert first.workload_id != again.workload_id
+    assert [] == world.over(first.workload_id), "the end of what is over is no news"
+    assert 1 == world.rows.groups["red/job/j1"]["restart"]
+
+
+async def test_pods_made_anew_while_it_waits_belong_to_the_same_work(world):
+    world.hear(job(), listed(of_job(0), of_job(1)))
+
+    assert [] == world.hear(gone(of_job(0)), changed(of_job(0, "n0")))
+
+
+async def test_the_same_pods_after_a_failure_wait_a_moment(world):
+    (first,) = world.hear(listed(a_pod()))
+    world.over(first.workload_id)
+
+    assert [] == world.due()
+    world.at_ms += RESTART_MS
+    assert 1 == len(world.due())
+
+
+async def test_what_a_person_cancelled_is_not_submitted_again(world):
+    (first,) = world.hear(listed(a_pod()))
+    world.over(first.workload_id, workloads.WorkloadCancelled)
+    world.at_ms += ASK_AGAIN_MS
+
+    assert [] == world.due()
+    assert [("p", "Cancelled")] == await world.told()
+
+
+async def test_a_rejection_is_told_to_the_pods_and_asked_again_later(world):
+    (first,) = world.hear(listed(a_pod()))
+    error = FieldError(field="queue", value="x", rule="is not a queue of team vision")
+    world.fact(
+        workloads.WorkloadRejected(
+            workload_id=first.workload_id, team="vision", name="p", kind="training",
+            body_hash="", errors=(error,), message="",
+        )
+    )  # fmt: skip
+
+    assert [] == world.due()
+    assert [("p", "Rejected")] == await world.told()
+    world.at_ms += ASK_AGAIN_MS
+    (again,) = world.due()
+    assert first.workload_id != again.workload_id
+
+
+async def test_sizes_of_a_group_that_differ_are_refused(world):
+    labels = {"muster.dev/group": "g"}
+    two = [
+        a_pod(str(size), labels=labels, annotations={"muster.dev/group-size": str(size)})
+        for size in (1, 2)
+    ]
+
+    assert [] == world.hear(listed(*two))
+    assert {("1", "PodNotHonoured")} == {one for one in await world.told() if one[0] == "1"}
+
+
+async def test_a_notice_is_written_once_and_again_after_a_failure(world, monkeypatch):
+    monkeypatch.setattr("services.native.noticing.RETRY_SECONDS", 0)
+    monkeypatch.setattr("services.native.noticing.PAUSE_SECONDS", 0)
+    world.notices.failures = 1
+    wrong = a_pod(not_honoured=("spec.affinity.x",))
+
+    world.hear(listed(wrong))
+    await world.told()
+    await world.told()
+    world.hear(changed(replace(wrong, labels={"a": "b"})))
+
+    assert [("p", "PodNotHonoured")] == await world.told()
+    (one,) = world.notices.written
+    assert one.message.startswith("spec.affinity.x: decides a place and is not honoured")
+
+
+async def test_pods_of_a_forgotten_group_are_submitted_anew(world):
+    (first,) = world.hear(listed(a_pod()))
+    world.over(first.workload_id)
+    world.hear(gone(a_pod()))
+
+    assert {} == world.rows.groups
+    assert 1 == len(world.hear(changed(a_pod(uid="u-p"))))
+
+
+async def test_an_unknown_group_is_forgotten_without_a_word(world):
+    assert [] == world.fact(GroupForgotten(key="none"))
+
+
+def replace_team(**fields):
+    return organisation.TeamApplied(version=1, default_queue="q", **fields)
