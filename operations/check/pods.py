@@ -21,6 +21,7 @@ from operations.check.model import Findings, Result, Row, Violation
 SETTLE_SECONDS: Final = 30.0
 PAUSE_SECONDS: Final = 2.0
 MANAGED_BY, INSTANCE = "app.kubernetes.io/managed-by", "muster.dev/instance"
+ADOPTED = "muster.dev/adopted"
 WORKLOAD, ATTEMPT, RANK = "muster.dev/workload", "muster.dev/attempt", "muster.dev/rank"
 QUERIES: Final = {
     "held": """
@@ -102,8 +103,9 @@ def differences(
 
 
 def is_ours(labels: Mapping[str, str], instance: str) -> bool:
-    """Whether the labels of an object say that this Muster made it."""
-    return labels.get(MANAGED_BY) == "muster" and labels.get(INSTANCE) == instance
+    """Whether the labels of an object say that this Muster made it, or has adopted it."""
+    mine = labels.get(MANAGED_BY) == "muster" or labels.get(ADOPTED) == "true"
+    return mine and labels.get(INSTANCE) == instance
 
 
 def key_of(labels: Mapping[str, str]) -> Key:

@@ -422,11 +422,12 @@ def adopt(world, rank, size, **fields):
 
 async def adopted(world, operation):
     """The answer, once the others' pods are seen."""
+    result = await world.one(operation)
     for _ in range(100):
-        result = await world.one(operation)
         if result.status != 404:
             return result
         await world.pass_time(0.1)
+        result = await world.one(operation)
     raise AssertionError(f"they are not seen: {result}")
 
 

@@ -1,10 +1,12 @@
 """Pods and Jobs of the cluster under a whole Muster, with the real controller manager."""
 
+import asyncio
 import os
 import time
 
 import pytest
 
+from tests.support.killing import checked
 from tests.support.kube_system import launch_on
 from tests.support.system import TEAM, Stage
 
@@ -150,7 +152,7 @@ async def test_an_indexed_job_runs_whole_in_the_order_of_its_ranks(stage, place)
     assert not job["status"].get("failed")
 
 
-async def test_devices_of_pods_are_those_of_the_ledger(stage, place):
+async def test_devices_of_pods_are_those_of_the_ledger(stage, place, kube):
     place.pod("two", {"containers": [_with_gpus(2)]})
 
     (pod,) = place.until("it runs", lambda: running(place.pods()))
@@ -162,6 +164,11 @@ async def test_devices_of_pods_are_those_of_the_ledger(stage, place):
         pod["metadata"]["labels"]["muster.dev/workload"],
     )
 
+    clean = await asyncio.to_thread(
+        checked, stage, "--kubeconfig", str(kube.kubeconfig("checker")), "--instance", INSTANCE,
+    )  # fmt: skip
+
+    assert "clean" == clean
     results = claim["status"]["allocation"]["devices"]["results"]
     assert [f"gpu-{row['gpu']}" for row in held] == sorted(one["device"] for one in results)
     assert {pod["spec"]["nodeName"]} == {one["pool"] for one in results}
