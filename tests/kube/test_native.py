@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from deploy.kube import nodes
+from tests.kube.kube_world import choose_gpus
 from tests.support.killing import checked
 from tests.support.kube_system import launch_on
 from tests.support.system import TEAM, Stage
@@ -14,6 +16,7 @@ pytestmark = pytest.mark.timeout(400)
 INSTANCE = SCHEDULER = f"native-{os.getpid()}"
 SECONDS = 60
 NODES = 64
+COUNTED, POOL = nodes.node_name(45), "muster.dev/pool"
 POD = {
     "terminationGracePeriodSeconds": 1,
     "containers": [
@@ -57,11 +60,11 @@ class Place:
     """A namespace, by an administrator."""
 
     def __init__(self, kube, namespace):
-        self._kube, self._namespace = kube, namespace
+        self._kube, self.namespace = kube, namespace
 
     def call(self, method, path, body=None):
         with self._kube.client() as admin:
-            return admin.demand(method, path.format(self._namespace), body)
+            return admin.demand(method, path.format(self.namespace), body)
 
     def pod(self, name, spec=None, **metadata):
         body = {"metadata": {"name": name, **metadata}, "spec": _spec(spec)}
@@ -299,3 +302,38 @@ async def test_what_cannot_be_honoured_is_told_and_keeps_nobody_waiting(stage, p
     (condition,) = [c for c in one["status"]["conditions"] if c["type"] == "PodScheduled"]
     assert ("False", "PodNotHonoured") == (condition["status"], condition["reason"])
     assert ["sound"] == [one["metadata"]["name"] for one in bound(place.pods())]
+
+
+async def test_nothing_is_lost_or_doubled_when_services_die(stage, place, system, kube):
+    spec = {"completionMode": "Indexed", "parallelism": 8, "completions": 8}
+    for number in range(12):
+        place.pod(f"alone-{number}")
+        if number < 3:
+            place.job(f"gang-{number}", spec)
+        system.kill(("native", "binder", "admission", "placement")[number % 4])
+
+    found = place.until("all run", lambda: (r := running(place.pods())) and len(r) == 36 and r)
+    clean = await asyncio.to_thread(
+        checked, stage, "--kubeconfig", str(kube.kubeconfig("checker")), "--instance", INSTANCE,
+    )  # fmt: skip
+    (count,) = await stage.rows.fetch("SELECT count(*)::int AS n FROM native.pod_group")
+
+    assert 36 == len({one["metadata"]["uid"] for one in found})
+    assert "clean" == clean
+    assert 15 == count["n"]
+
+
+async def test_a_pod_takes_what_its_kubelet_chose_where_a_plugin_counts(stage, place, kube):
+    path = f"/api/v1/nodes/{COUNTED}"
+    place.call("PATCH", path, {"metadata": {"labels": {POOL: COUNTED}}})
+    try:
+        place.pod("counted", {"nodeSelector": {POOL: COUNTED}, "containers": [_with_gpus(2)]})
+        (pod,) = place.until("it runs", lambda: running(place.pods()))
+        name = pod["metadata"]["name"]
+        choose_gpus(kube, f"/api/v1/namespaces/{place.namespace}/pods/{name}", "GPU-x", "GPU-y")
+        await stage.until("SELECT count(*) FROM placement.node_devices", 1, 30)
+    finally:
+        place.call("PATCH", path, {"metadata": {"labels": {POOL: None}}})
+
+    assert COUNTED == pod["spec"]["nodeName"]
+    assert "extendedResourceClaimStatus" not in pod["status"]
