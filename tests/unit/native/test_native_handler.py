@@ -77,9 +77,9 @@ class Rows:
                     fields = dict(zip((*names, "changed_at_ms"), row, strict=True))
                     self.groups[row[0]] = {**fields, "uids": fields["uids"].split(",")}
             else:
-                names = ("kind", "name", "version", "namespace", "present")
+                columns = ("kind", "name", "version", "namespace", "present")
                 for row in zip(*write.arguments, strict=True):
-                    self.documents.append(dict(zip(names, row, strict=True)))
+                    self.documents.append(dict(zip(columns, row, strict=True)))
 
 
 class World:
