@@ -17,19 +17,15 @@ INSTANCE = SCHEDULER = f"native-{os.getpid()}"
 SECONDS = 60
 NODES = 64
 COUNTED, POOL = nodes.node_name(45), "muster.dev/pool"
-POD = {
-    "terminationGracePeriodSeconds": 1,
-    "containers": [
-        {
-            "name": "train",
-            "image": "registry.example.org/a/b:1",
-            "resources": {
-                "requests": {"cpu": "1", "memory": "1Gi"},
-                "limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"},
-            },
-        }
-    ],
+CONTAINER = {
+    "name": "train",
+    "image": "registry.example.org/a/b:1",
+    "resources": {
+        "requests": {"cpu": "1", "memory": "1Gi"},
+        "limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"},
+    },
 }
+POD = {"terminationGracePeriodSeconds": 1, "containers": [CONTAINER]}
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +93,7 @@ class Place:
 
 def _with_gpus(count, name="train"):
     limits = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(count)}
-    return {**POD["containers"][0], "name": name, "resources": {"limits": limits}}
+    return {**CONTAINER, "name": name, "resources": {"limits": limits}}
 
 
 def _spec(changes):
