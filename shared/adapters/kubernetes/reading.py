@@ -30,10 +30,13 @@ def _nobody_knows(_key: str, _uid: str) -> tuple[str, ...]:
     return ()
 
 
-def read_pod(found: PodObject, instance: str, claimed: Claimed = _nobody_knows) -> Pod:
+def read_pod(
+    found: PodObject, instance: str, claimed: Claimed = _nobody_knows, *, ours: bool = False
+) -> Pod:
     """The pod; a foreign one has neither workload nor size.
 
-    `claimed`: the devices that a claim, by its namespace and name, holds for a pod, by its uid.
+    `ours`: it was, whatever its labels say now; `claimed`: the devices that a claim, by its
+    namespace and name, holds for a pod, by its uid.
     """
     metadata, status = found.metadata, found.status
     common: dict[str, Any] = {
@@ -46,7 +49,7 @@ def read_pod(found: PodObject, instance: str, claimed: Claimed = _nobody_knows) 
         "deleting": bool(metadata.deletion_timestamp),
         "finalizers": metadata.finalizers,
     }
-    if not is_ours(found, instance):
+    if not (ours or is_ours(found, instance)):
         return Pod(workload_id="", attempt=0, rank=0, size=0, epoch=0, **common)
     labels, notes = metadata.labels, metadata.annotations
     waiting, waiting_message = _waiting(found)
