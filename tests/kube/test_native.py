@@ -312,7 +312,10 @@ async def test_nothing_is_lost_or_doubled_when_services_die(stage, place, system
     clean = await asyncio.to_thread(
         checked, stage, "--kubeconfig", str(kube.kubeconfig("checker")), "--instance", INSTANCE,
     )  # fmt: skip
-    (count,) = await stage.rows.fetch("SELECT count(*)::int AS n FROM native.pod_group")
+    (count,) = await stage.rows.fetch(
+        "SELECT count(*)::int AS n FROM native.pod_group WHERE key LIKE $1 || '/%'",
+        place.namespace,
+    )
 
     assert 36 == len({one["metadata"]["uid"] for one in found})
     assert "clean" == clean
