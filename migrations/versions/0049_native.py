@@ -17,6 +17,7 @@ CREATE TABLE native.pod_group (
     restart integer NOT NULL,
     state text NOT NULL CHECK (state IN ('submitted', 'rejected', 'cancelled', 'ended')),
     uids text[] NOT NULL,
+    reason text NOT NULL DEFAULT '',
     message text NOT NULL DEFAULT '',
     changed_at_ms bigint NOT NULL
 );

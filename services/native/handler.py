@@ -20,17 +20,19 @@ from typing import Any, Final
 import structlog
 
 from services.native import metrics, records
-from services.native.judging import GroupJudge, GroupJudgement
+from services.native.judging import REJECTED, REQUEUED, GroupJudge, GroupJudgement
 from services.native.messages import SERVICE, GroupForgotten, as_message, cancellation, submission
 from services.native.noticing import Noticing
 from services.native.picture import NativePicture
 from services.native.records import Directory, GroupRecord, GroupState
-from shared.events import organisation, workloads
+from shared.core.admission.admit import AdmissionRefusal
+from shared.events import organisation, quotas, workloads
 from shared.events.envelope import Received
 from shared.events.topics import (
     NATIVE_COMMANDS,
     ORGANISATION_FACTS,
     QUEUE_FACTS,
+    QUOTA_FACTS,
     WORKLOAD_FACTS,
     Topic,
 )
@@ -72,6 +74,9 @@ class NativeHandler:
             workloads.CancelWorkload: self._cancelled,
             GroupForgotten: self._forgotten,
             workloads.WorkloadRejected: self._rejected,
+            workloads.PlacementRefused: self._waits,
+            quotas.QuotaRefused: self._waits,
+            workloads.WorkloadRequeued: self._requeued,
             workloads.WorkloadSucceeded: self._over,
             workloads.WorkloadFailed: self._over,
             workloads.WorkloadCancelled: self._over,
@@ -102,7 +107,8 @@ class NativeHandler:
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
         """Who the teams are, and what becomes of workloads."""
         cell = (self._cell,)
-        return ((ORGANISATION_FACTS, (0,)), (QUEUE_FACTS, cell), (WORKLOAD_FACTS, cell))
+        facts = (QUEUE_FACTS, QUOTA_FACTS, WORKLOAD_FACTS)
+        return ((ORGANISATION_FACTS, (0,)), *((topic, cell) for topic in facts))
 
     def reads(self) -> Collection[type[Wire]]:
         """The payloads that have an action."""
@@ -256,20 +262,36 @@ class NativeHandler:
 
     def _rejected(self, message: Received, fact: workloads.WorkloadRejected) -> None:
         del message
-        told = "; ".join(f"{one.field}: {one.rule}" for one in fact.errors)
-        self._became(fact.workload_id, GroupState.REJECTED, told)
+        told = AdmissionRefusal(errors=fact.errors).message
+        self._became(fact.workload_id, GroupState.REJECTED, REJECTED, told)
+
+    def _waits(
+        self, message: Received, fact: workloads.PlacementRefused | quotas.QuotaRefused
+    ) -> None:
+        """Why it waits now: the sentence that `muster why` tells, with the next step."""
+        del message
+        told = f"{fact.message} Next: {fact.next_step}" if fact.next_step else fact.message
+        self._became(fact.workload_id, GroupState.SUBMITTED, fact.reason.value, told)
+
+    def _requeued(self, message: Received, fact: workloads.WorkloadRequeued) -> None:
+        """Its pods are gone or were released; those made anew are told why they wait."""
+        del message
+        self._became(fact.workload_id, GroupState.SUBMITTED, REQUEUED, fact.message)
 
     def _over(self, message: Received, fact: workloads.WorkloadFact) -> None:
         del message
         cancelled = isinstance(fact, workloads.WorkloadCancelled)
         self._became(fact.workload_id, GroupState.CANCELLED if cancelled else GroupState.ENDED)
 
-    def _became(self, workload_id: str, state: GroupState, message: str = "") -> None:
+    def _became(
+        self, workload_id: str, state: GroupState, reason: str = "", message: str = ""
+    ) -> None:
         key = self._keys.get(workload_id)
         record = self._groups.get(key) if key is not None else None
         if key is None or record is None or record.state is not GroupState.SUBMITTED:
             return
-        record.state, record.message, record.changed_at_ms = state, message, self._now_ms
+        record.state, record.reason, record.message = state, reason, message
+        record.changed_at_ms = self._now_ms
         self._changed[key] = None
         self._mark((key,))
 

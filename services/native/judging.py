@@ -13,6 +13,7 @@ from services.native.records import Directory, GroupRecord, GroupState
 from shared.core.admission.admit import AdmissionRefusal
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import WorkloadSpec
+from shared.core.model.reason import Reason
 from shared.core.native import (
     IndexedJob,
     NativePod,
@@ -28,6 +29,11 @@ REFUSED: Final = "PodNotHonoured"
 NO_TEAM: Final = "NamespaceOfNoTeam"
 WAITING: Final = "WaitingForPods"
 REJECTED: Final = "Rejected"
+REQUEUED: Final = "Requeued"
+BY_CAPACITY: Final = frozenset(
+    (Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY, Reason.NO_MIG_POSITION)
+)
+"""Reasons to wait of which one more node may be the end; quota is none of them."""
 CANCELLED: Final = "Cancelled"
 ASK_AGAIN_MS: Final = 300_000
 """A rejected group is submitted again after so long: quota and nodes come and go."""
@@ -79,7 +85,7 @@ class GroupJudge:
             return self._gone(members, record, gone_since_ms, now_ms)
         waiting = [one for one in there if one.waits]
         if submitted or not waiting:
-            return NOTHING
+            return _still(waiting, record)
         group = self._group(waiting, jobs)
         if isinstance(group, GroupJudgement):
             return group
@@ -150,6 +156,13 @@ class GroupJudge:
         return GroupJudgement(submit=(team, spec))
 
 
+def _still(waiting: Sequence[NativePod], record: GroupRecord | None) -> GroupJudgement:
+    """Why a group that was submitted waits, as it was told last."""
+    if record is None or not record.reason:
+        return NOTHING
+    return _told(waiting, record.reason, record.message)
+
+
 def _will_make_more(record: GroupRecord, jobs: Mapping[str, IndexedJob]) -> bool:
     """Whether a Job that is not over owns it: it pauses for minutes between its pods."""
     job = jobs.get(record.key.rpartition("/")[2])
@@ -171,7 +184,7 @@ def _paused(
     due_ms = record.changed_at_ms + pause_ms
     if now_ms >= due_ms:
         return None
-    told = _told(waiting, REJECTED, record.message).notices if record.message else ()
+    told = _told(waiting, record.reason, record.message).notices if record.reason else ()
     return GroupJudgement(notices=told, again_ms=due_ms)
 
 
@@ -189,6 +202,7 @@ def _told(pods: Sequence[NativePod], reason: str, message: str) -> GroupJudgemen
                 uid=one.uid,
                 reason=reason,
                 message=message,
+                capacity=reason in BY_CAPACITY,
             )
             for one in pods
         )

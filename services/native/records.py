@@ -14,17 +14,19 @@ from shared.ports.store import Write
 
 PUT_GROUPS: Final = (
     "INSERT INTO native.pod_group AS g (key, cell, workload_id, team, restart, state, uids,"
-    " message, changed_at_ms) SELECT k, {0}::int, w, t, n, s, string_to_array(u, ','), m, c"
+    " reason, message, changed_at_ms)"
+    " SELECT k, {0}::int, w, t, n, s, string_to_array(u, ','), e, m, c"
     " FROM unnest({1}::text[], {2}::text[], {3}::text[], {4}::int[], {5}::text[], {6}::text[],"
-    " {7}::text[], {8}::bigint[]) AS r(k, w, t, n, s, u, m, c)"
+    " {7}::text[], {8}::text[], {9}::bigint[]) AS r(k, w, t, n, s, u, e, m, c)"
     " ON CONFLICT (key) DO UPDATE SET workload_id = excluded.workload_id, team = excluded.team,"
     " restart = excluded.restart, state = excluded.state, uids = excluded.uids,"
-    " message = excluded.message, changed_at_ms = excluded.changed_at_ms RETURNING 1"
+    " reason = excluded.reason, message = excluded.message,"
+    " changed_at_ms = excluded.changed_at_ms RETURNING 1"
 )
 DELETE_GROUPS: Final = "DELETE FROM native.pod_group WHERE key = ANY({0}::text[]) RETURNING 1"
 GROUPS: Final = (
-    "SELECT key, workload_id, team, restart, state, uids, message, changed_at_ms"
-    " FROM native.pod_group WHERE cell = $1"
+    "SELECT key, workload_id, team, restart, state, uids, reason, message,"
+    " changed_at_ms FROM native.pod_group WHERE cell = $1"
 )
 PUT_DOCUMENTS: Final = (
     "INSERT INTO native.document AS d (kind, name, version, namespace, present)"
@@ -58,8 +60,10 @@ class GroupRecord(msgspec.Struct, kw_only=True):
     state: GroupState
     uids: tuple[str, ...]
     """Of its pods at the submission, in order."""
+    reason: str = ""
+    """Code of why it waits or was rejected; empty: nothing was told."""
     message: str = ""
-    """Why it was rejected."""
+    """The same for people, with the next step."""
     changed_at_ms: int = 0
 
 
@@ -83,6 +87,7 @@ def put_groups(records: Collection[GroupRecord], cell: int) -> Write:
         [one.restart for one in records],
         [one.state.value for one in records],
         [",".join(one.uids) for one in records],
+        [one.reason for one in records],
         [one.message for one in records],
         [one.changed_at_ms for one in records],
     ]

@@ -75,7 +75,15 @@ QUEUE_FACTS: Final = _topic(
     "native",
 )
 QUOTA_FACTS: Final = _topic(
-    "quota.facts.v1", "cell", 96, "quota", "placement", "preemption", "gateway", "monitoring"
+    "quota.facts.v1",
+    "cell",
+    96,
+    "quota",
+    "placement",
+    "preemption",
+    "gateway",
+    "monitoring",
+    "native",
 )
 TEAM_FACTS: Final = _topic("team.facts.v1", "cell", 96, "quota", "admission")
 WORKLOAD_FACTS: Final = _topic(

@@ -59,8 +59,10 @@ class PodNotice(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     reason: str
-    """A code in CamelCase, never `Unschedulable`: that makes autoscalers grow."""
+    """A code in CamelCase."""
     message: str
+    capacity: bool = False
+    """One more node would help: its condition says `Unschedulable`, by which autoscalers grow."""
 
 
 class PodNotices(Protocol):

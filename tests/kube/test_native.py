@@ -336,3 +336,30 @@ async def test_a_pod_takes_what_its_kubelet_chose_where_a_plugin_counts(stage, p
 
     assert COUNTED == pod["spec"]["nodeName"]
     assert "extendedResourceClaimStatus" not in pod["status"]
+
+
+async def test_a_pod_that_quota_blocks_says_what_why_says_and_calls_for_no_node(stage, place):
+    limits = {"gpu_milli": 1_000, "cpu_milli": 64_000, "memory_mib": 1 << 20}
+    flavors = [{"flavor": "default", "nominal": limits}]
+    await stage.put("queues/tiny", {"team": TEAM, "flavors": flavors})
+    tiny = {"labels": {"muster.dev/queue": "tiny"}}
+    place.pod("first", **tiny)
+    place.until("it runs", lambda: running(place.pods()))
+    place.pod("second", **tiny)
+
+    def told(name):
+        (pod,) = [one for one in place.pods() if one["metadata"]["name"] == name]
+        found = pod["status"].get("conditions", ())
+        return next((one for one in found if one["type"] == "PodScheduled"), None)
+
+    waits = place.until("quota is told", lambda: told("second"))
+    (row,) = await stage.rows.fetch(
+        "SELECT workload_id, reason FROM native.pod_group WHERE state = 'submitted'"
+        " AND reason <> '' AND key LIKE $1 || '/%'",
+        place.namespace,
+    )
+    why = await stage.get(f"workloads/{row['workload_id']}/why")
+
+    assert "WaitingForQuota" == waits["reason"] == why["reason"] == row["reason"]
+    assert f"{why['message']} Next: {why['next_step']}" == waits["message"]
+    assert (waits["reason"], waits["message"]) in place.events("second")

@@ -12,9 +12,10 @@ from services.native.records import GROUPS
 from shared.core.kubernetes.requests import TakenResources
 from shared.core.model.decision import FieldError
 from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
 from shared.core.model.value import replace
 from shared.core.native import ContainerGpus, IndexedJob, NativePod
-from shared.events import organisation, workloads
+from shared.events import organisation, quotas, workloads
 from shared.events.envelope import Event, Received
 from shared.events.topics import NATIVE_COMMANDS
 from shared.ports.errors import Transient
@@ -72,7 +73,16 @@ class Rows:
                 for key in write.arguments[0]:
                     del self.groups[key]
             elif "pod_group" in write.sql:
-                names = ("key", "workload_id", "team", "restart", "state", "uids", "message")
+                names = (
+                    "key",
+                    "workload_id",
+                    "team",
+                    "restart",
+                    "state",
+                    "uids",
+                    "reason",
+                    "message",
+                )
                 for row in zip(*write.arguments[1:], strict=True):
                     fields = dict(zip((*names, "changed_at_ms"), row, strict=True))
                     self.groups[row[0]] = {**fields, "uids": fields["uids"].split(",")}
@@ -387,3 +397,44 @@ async def test_an_unknown_group_is_forgotten_without_a_word(world):
 
 def replace_team(**fields):
     return organisation.TeamApplied(version=1, default_queue="q", **fields)
+
+
+def refused(work, reason, kind=workloads.PlacementRefused):
+    more = {"nomination": 1} if kind is workloads.PlacementRefused else {}
+    return kind(
+        workload_id=work, team="vision", queue="q", reason=reason, message="It waits.",
+        next_step="wait", **more,
+    )  # fmt: skip
+
+
+async def test_why_it_waits_is_told_to_its_pods_and_is_no_call_for_nodes_unless_one_helps(world):
+    (one,) = world.hear(listed(a_pod()))
+    kinds = {
+        Reason.WAITING_FOR_QUOTA: (quotas.QuotaRefused, False),
+        Reason.NO_CAPACITY: (workloads.PlacementRefused, True),
+        Reason.NODES_UNHEALTHY: (workloads.PlacementRefused, False),
+        Reason.TOPOLOGY: (workloads.PlacementRefused, True),
+    }
+    for reason, (kind, capacity) in kinds.items():
+        world.notices.written.clear()
+        world.fact(refused(one.workload_id, reason, kind))
+        world.due()
+
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if world.notices.written:
+                break
+        (told,) = world.notices.written
+        assert (reason.value, capacity) == (told.reason, told.capacity)
+        assert "It waits. Next: wait" == told.message
+    assert "TopologyPlacementFailed" == world.rows.groups["red/pod/u-p"]["reason"]
+
+
+async def test_a_pod_that_is_bound_is_told_nothing_more(world):
+    (one,) = world.hear(listed(a_pod()))
+    world.hear(changed(a_pod(claimed=True, node="n")))
+
+    world.fact(refused(one.workload_id, Reason.NO_CAPACITY))
+    world.due()
+
+    assert [] == await world.told()

@@ -16,6 +16,7 @@ from shared.ports.native import PodNotice
 NOTE_MAX: Final = 1_024
 """Characters of an event's note, by the API."""
 NAME_MAX: Final = 230
+UNSCHEDULABLE: Final = "Unschedulable"
 _DONE: Final = frozenset((200, 201, 404, 409))
 """Also where it was written before, or the pod or its namespace is gone."""
 
@@ -83,7 +84,7 @@ def _condition(notice: PodNotice) -> dict[str, Any]:
     condition = {
         "type": "PodScheduled",
         "status": "False",
-        "reason": notice.reason,
+        "reason": UNSCHEDULABLE if notice.capacity else notice.reason,
         "message": notice.message,
     }
     return {"metadata": {"uid": notice.uid}, "status": {"conditions": [condition]}}
