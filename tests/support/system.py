@@ -13,7 +13,7 @@ import aiohttp
 import asyncpg
 import msgspec
 
-from deploy.local.services import SERVICES, WATCHER, Service
+from deploy.local.services import ON_KUBERNETES, SERVICES, Service
 from deploy.local.system import LocalSystem
 from shared.adapters.kafka import KafkaPublisher
 from shared.core.model.nouns import Node, WorkloadSpec
@@ -66,7 +66,7 @@ class Stage:
 
     def __init__(self, system: LocalSystem) -> None:
         self.system = system
-        self.names = [one.name for one in (*SERVICES, WATCHER) if system.runs(one.name)]
+        self.names = [one.name for one in (*SERVICES, *ON_KUBERNETES) if system.runs(one.name)]
 
     async def connect(self) -> None:
         """Open the connections on this event loop."""

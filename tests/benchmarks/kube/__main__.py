@@ -10,11 +10,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import tests.benchmarks.kube as about
-from tests.benchmarks.kube import binder, limit, scheduler, whole
+from tests.benchmarks.kube import binder, limit, native, scheduler, whole
 from tests.benchmarks.kube.place import Place, started
 from tests.benchmarks.options import machine
 
-PARTS: Final = {"limit": limit, "scheduler": scheduler, "binder": binder, "whole": whole}
+PARTS: Final = {
+    "limit": limit,
+    "scheduler": scheduler,
+    "binder": binder,
+    "whole": whole,
+    "native": native,
+}
 
 
 def run(place: Place, pods: int, parts: list[str]) -> dict[str, Any]:
