@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import BeforeValidator, Field
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.adapters.kubernetes.label_keys import POOL_LABELS, Keys
 from shared.core.kubernetes.inventory import LabelKeys
 
 NODE_LOST_SECONDS: Final = 120.0
-
-
-def _parted(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    return tuple(filter(None, map(str.strip, value.split(","))))
-
-
-Keys = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parted)]
-"""Label keys, parted by commas; the first that a node has counts."""
 
 
 def _keys(what: str, *default: str) -> tuple[str, ...]:
@@ -48,7 +39,7 @@ class WatcherSettings(BaseSettings):
     labels_flavor: Keys = _keys("the flavor", "muster.dev/flavor")
     labels_product: Keys = _keys("the GPU product", "nvidia.com/gpu.product")
     labels_memory: Keys = _keys("the memory of a GPU in MiB", "nvidia.com/gpu.memory")
-    labels_pool: Keys = _keys("the pool that the node is dedicated to", "muster.dev/pool")
+    labels_pool: Keys = _keys("the pool that the node is dedicated to", *POOL_LABELS)
     labels_driver: Keys = _keys("the driver", "nvidia.com/cuda.driver-version.full")
     labels_cuda: Keys = _keys(
         "the newest CUDA that the driver supports", "nvidia.com/cuda.runtime-version.full"

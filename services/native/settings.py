@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from services.cluster_watcher.settings import Keys
+from shared.adapters.kubernetes.label_keys import POOL_LABELS, Keys
 
 
 class NativeSettings(BaseSettings):
@@ -14,7 +14,7 @@ class NativeSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="MUSTER_", extra="ignore", frozen=True)
 
     labels_pool: Keys = Field(
-        default=("muster.dev/pool",), description="label keys of the pool of a node"
+        default=POOL_LABELS, description="label keys of the pool that the node is dedicated to"
     )
     native_gone_seconds: float = Field(
         default=60.0,

@@ -33,6 +33,9 @@ TRIES_MAX: Final = 3
 """Of a request that is answered 429."""
 RETRY_SECONDS_MAX: Final = 10.0
 JSON: Final = "application/json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+ADDING_PATCH: Final = "application/strategic-merge-patch+json"
+"""Adds to owners, reservations and conditions; a merge patch would take their place."""
 ANYTHING: Final = "*/*"
 THROTTLED: Final = 429
 UNAUTHORISED: Final = 401

@@ -25,7 +25,13 @@ import msgspec
 
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes import naming
-from shared.adapters.kubernetes.connection import Answer, Connection, NoAnswer
+from shared.adapters.kubernetes.connection import (
+    ADDING_PATCH,
+    MERGE_PATCH,
+    Answer,
+    Connection,
+    NoAnswer,
+)
 from shared.adapters.kubernetes.gang_service import NameTaken, create_service
 from shared.adapters.kubernetes.manifest import Making, manifest
 from shared.adapters.kubernetes.native.adoptable import AdoptablePods
@@ -33,7 +39,7 @@ from shared.adapters.kubernetes.native.adopting import adoption, disruption, rel
 from shared.adapters.kubernetes.node_readiness import is_ready
 from shared.adapters.kubernetes.objects import ApiStatus, PodObject, decoder
 from shared.adapters.kubernetes.pins.pinning import PinWriter
-from shared.adapters.kubernetes.pins.store import ADDING_PATCH, ApiRefusal, NotPinned
+from shared.adapters.kubernetes.pins.store import ApiRefusal, NotPinned
 from shared.adapters.kubernetes.reading import read_pod
 from shared.adapters.kubernetes.references import missing_in
 from shared.core.model.decision import FieldError
@@ -53,7 +59,6 @@ OK: Final = 200
 CREATED: Final = 201
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
-MERGE_PATCH: Final = "application/merge-patch+json"
 _REFUSED: Final = 400
 _INVALID_VALUE: Final = re.compile(
     r'^(?:Invalid value|Unsupported value): ("(?:[^"\\]|\\.)*"|\S+): (.*)$', re.DOTALL

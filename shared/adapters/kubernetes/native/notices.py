@@ -7,8 +7,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from shared.adapters.clock import SystemClock
-from shared.adapters.kubernetes.connection import JSON, Connection
-from shared.adapters.kubernetes.pins.store import ADDING_PATCH
+from shared.adapters.kubernetes.connection import ADDING_PATCH, JSON, Connection
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.errors import Transient
 from shared.ports.native import PodNotice

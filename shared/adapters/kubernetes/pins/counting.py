@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from shared.adapters.kubernetes.connection import Connection, NoAnswer
+from shared.adapters.kubernetes.connection import MERGE_PATCH, Connection, NoAnswer
 from shared.adapters.kubernetes.native.objects import NativePodObject
 from shared.adapters.kubernetes.objects import decoder
 from shared.adapters.kubernetes.pins.claims import REQUEST
-from shared.adapters.kubernetes.pins.store import MERGE_PATCH, ApiRefusal, later
+from shared.adapters.kubernetes.pins.store import ApiRefusal, later
 from shared.core.kubernetes.requests import GPU
 from shared.ports.cluster import PodOperation
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from shared.adapters.kubernetes.connection import Connection
+from shared.adapters.kubernetes.connection import MERGE_PATCH, Connection
 from shared.adapters.kubernetes.manifest import Making, labels_of
 from shared.adapters.kubernetes.pins.claims import (
     Claim,
@@ -29,7 +29,7 @@ from shared.adapters.kubernetes.pins.devices import (
     has_devices,
 )
 from shared.adapters.kubernetes.pins.sharing import Sharing
-from shared.adapters.kubernetes.pins.store import MERGE_PATCH, ClaimStore, key_of, later, never
+from shared.adapters.kubernetes.pins.store import ClaimStore, key_of, later, never
 from shared.adapters.kubernetes.pins.view import DeviceView
 from shared.ports.cluster import Pod, PodOperation, PodResult
 from shared.ports.errors import Transient

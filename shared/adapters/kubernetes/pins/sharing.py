@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from shared.adapters.kubernetes import naming
+from shared.adapters.kubernetes.connection import ADDING_PATCH
 from shared.adapters.kubernetes.manifest import Making
 from shared.adapters.kubernetes.pins.claims import (
     Claim,
@@ -20,7 +21,7 @@ from shared.adapters.kubernetes.pins.claims import (
     shared_name,
 )
 from shared.adapters.kubernetes.pins.devices import WHOLE_CLASS, DeviceId
-from shared.adapters.kubernetes.pins.store import ADDING_PATCH, ClaimStore, key_of, later, never
+from shared.adapters.kubernetes.pins.store import ClaimStore, key_of, later, never
 from shared.adapters.kubernetes.pins.view import DeviceView
 from shared.ports.cluster import Pod
 

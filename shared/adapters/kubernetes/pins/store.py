@@ -18,9 +18,6 @@ CREATED: Final = 201
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
 LATER: Final = 503
-MERGE_PATCH: Final = "application/merge-patch+json"
-ADDING_PATCH: Final = "application/strategic-merge-patch+json"
-"""Adds to owners and reservations where a merge patch would put others in their place."""
 
 
 class NotPinned(Exception):  # noqa: N818  # it is often no error
