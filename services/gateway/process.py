@@ -29,7 +29,7 @@ from services.gateway.documents.organisation import OrganisationCache
 from services.gateway.http.rate import Rate
 from services.gateway.organisation.bootstrap import prepare
 from services.gateway.projection.projection import Projection
-from services.gateway.protocol import Runner
+from services.gateway.protocol import OpenConnections, Runner
 from services.gateway.settings import GatewaySettings
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.pod_exec import KubernetesPodExec
@@ -100,8 +100,10 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext
         settings.database_url, max_size=READ_CONNECTIONS, name=f"muster-{SERVICE}-read"
     )
     gateway = make_door(settings, parts, reader)
+    connections = OpenConnections(settings.connection_limits, parts.log)
     runner = Runner(
         application(gateway),
+        connections,
         access_log=None,
         logger=_protocol_log(),
         handler_cancellation=True,
@@ -112,6 +114,7 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext
         asyncio.create_task(gateway.committer.run(), name="committer"),
         asyncio.create_task(gateway.hub.run(), name="hub"),
         asyncio.create_task(prepare(gateway), name="prepare"),
+        asyncio.create_task(connections.sweep_forever(), name="connections"),
         asyncio.create_task(score_forever(gateway.told_starts, reader, parts.log), name="scores"),
     ]
     try:
@@ -120,7 +123,12 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext
             runner, settings.http_host, settings.http_port, backlog=1024, reuse_address=True
         )
         await site.start()
-        parts.log.info("listening", host=settings.http_host, port=settings.http_port)
+        parts.log.info(
+            "listening",
+            host=settings.http_host,
+            port=settings.http_port,
+            connections_max=connections.known.limits.most,
+        )
         yield gateway
     finally:
         gateway.closing = True

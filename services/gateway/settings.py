@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
+from services.gateway.http.connections import ConnectionLimits, networks_of
 from shared.ports.kafka_access import KafkaAccess, TopicSettings
 from shared.runtime.settings import Settings
 from shared.runtime.trimming import RETENTION_DAYS_MIN
@@ -67,6 +69,20 @@ class GatewaySettings(Settings, TopicSettings):
         ge=0,
         description="open streams of one team's keys; those of operators count as one team",
     )
+    connections_max: int = Field(
+        default=0, ge=0, description="open connections; 0: three quarters of the descriptors"
+    )
+    peer_connections_percent: int = Field(
+        default=25,
+        ge=1,
+        le=100,
+        description="share of them that one address may have, or one IPv6 network of 64 bits",
+    )
+    shared_peers: str = Field(
+        default="127.0.0.0/8,::1",
+        description="addresses or networks of which one stands for many users, such as proxies,"
+        " comma-separated; their connections are limited by connections_max alone",
+    )
     kafka_admin_user: str = Field(
         default="",
         description="Kafka principal that makes topics, users and rules for teams; empty: topics "
@@ -80,6 +96,24 @@ class GatewaySettings(Settings, TopicSettings):
         if not self.kafka_admin_user:
             return self.kafka
         return replace(self.kafka, user=self.kafka_admin_user, password=self.kafka_admin_password)
+
+    @property
+    def connection_limits(self) -> ConnectionLimits:
+        """Of the HTTP server; files, broker, database and pods have the other descriptors."""
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = self.connections_max or descriptors * 3 // 4
+        return ConnectionLimits(
+            most=most,
+            of_peer=max(1, most * self.peer_connections_percent // 100),
+            shared=networks_of(self.shared_peers),
+        )
+
+    @field_validator("shared_peers")
+    @classmethod
+    def _networks(cls, text: str) -> str:
+        """Every one is an address or a network."""
+        networks_of(text)
+        return text
 
     @field_validator("gateway_roles")
     @classmethod

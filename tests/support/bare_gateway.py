@@ -13,8 +13,11 @@ from aiohttp import web
 from services.gateway.api.server import application
 from services.gateway.documents.documents import Organisation
 from services.gateway.http.authorisation import Role, Subject
-from services.gateway.protocol import Runner
+from services.gateway.http.connections import ConnectionLimits
+from services.gateway.protocol import OpenConnections, Runner
 from shared.adapters.memory import ManualClock
+
+WIDE = ConnectionLimits(most=1_000, of_peer=1_000)
 
 
 class Parts:
@@ -40,7 +43,7 @@ class Parts:
 
 
 @contextlib.asynccontextmanager
-async def served(parts: Parts, **more: Any) -> AsyncIterator[int]:
+async def served(parts: Parts, limits: ConnectionLimits = WIDE, **more: Any) -> AsyncIterator[int]:
     """The port of the real application; `more` are further parts of its door."""
     usual = {
         "clock": ManualClock(), "log": parts, "keys": parts, "reader": parts,
@@ -48,10 +51,13 @@ async def served(parts: Parts, **more: Any) -> AsyncIterator[int]:
         "organising": asyncio.Lock(),
     }  # fmt: skip
     door = SimpleNamespace(**(usual | more))
-    runner = Runner(application(door), access_log=None)  # type: ignore[arg-type]  # parts
+    connections = OpenConnections(limits, parts)  # type: ignore[arg-type]  # parts
+    runner = Runner(application(door), connections, access_log=None)  # type: ignore[arg-type]  # parts
+    sweeping = asyncio.create_task(connections.sweep_forever())
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         yield runner.addresses[0][1]
     finally:
+        sweeping.cancel()
         await runner.cleanup()

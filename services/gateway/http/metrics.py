@@ -6,6 +6,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from services.gateway.http.connections import Closed
 from shared.core.backfill.eta import BASES_OF_STARTS
 
 REQUESTS: Final = Counter(
@@ -21,6 +22,15 @@ WAITING: Final = Gauge(
     "muster_http_waiting_requests", "Submissions and commands that wait for their commit."
 )
 STREAMS: Final = Gauge("muster_http_streams", "Open event streams.")
+CONNECTIONS: Final = Gauge("muster_http_connections", "Open connections.")
+CONNECTIONS_CLOSED: Final = Counter(
+    "muster_http_connections_closed_total",
+    "Connections refused or closed by the gateway, by reason: full (all have a request in hand),"
+    " peer-share, idle (for a new one), slow-head, slow-reader.",
+    ["reason"],
+)
+for _reason in Closed:
+    CONNECTIONS_CLOSED.labels(_reason.value)
 ETA_ERROR_SECONDS: Final = Histogram(
     "muster_eta_error_seconds",
     "First starts against the first p50, promise or earliest start that was told, by its basis.",
