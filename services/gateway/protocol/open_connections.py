@@ -22,7 +22,7 @@ RETRY_SECONDS: Final = 5
 _PHRASES: Final = {408: "Request Timeout", 429: "Too Many Requests", 503: "Service Unavailable"}
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """What is done to a connection here."""
 
     transport: asyncio.Transport | None
@@ -35,13 +35,15 @@ class OpenConnections:
     """Those of one server."""
 
     def __init__(self, limits: ConnectionLimits, log: structlog.stdlib.BoundLogger) -> None:
-        self.known: Connections[Connection] = Connections(limits)
+        self.known: Connections[ClientConnection] = Connections(limits)
         self._log = log
         self._untold: Counter[Closed] = Counter()
         self._answers = {reason: _answer_bytes(one) for reason, one in _problems(limits).items()}
         CONNECTIONS.set_function(self.known.__len__)
 
-    def admit(self, connection: Connection, address: str, now_seconds: float) -> Closed | None:
+    def admit(
+        self, connection: ClientConnection, address: str, now_seconds: float
+    ) -> Closed | None:
         """Count a connection as open, closing another one if need be; or why it is refused."""
         refused = self.known.refusal(address)
         if refused is not None:
@@ -52,7 +54,7 @@ class OpenConnections:
         self.known.opened(connection, address, now_seconds)
         return None
 
-    def close(self, connection: Connection, reason: Closed) -> None:
+    def close(self, connection: ClientConnection, reason: Closed) -> None:
         """Close a connection, with an answer where one is due."""
         CONNECTIONS_CLOSED.labels(reason.value).inc()
         self._untold[reason] += 1
