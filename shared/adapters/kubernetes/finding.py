@@ -35,7 +35,8 @@ async def find_pod(
     if answer.status != OK:
         raise Transient(f"pods of {workload_id}: {told(answer.body)}")
     found = _lists.decode(answer.body).items
-    return found[0] if found else None
+    ours = (one for one in found if naming.is_ours(one.metadata.labels, instance))
+    return next(ours, None)
 
 
 def path_of(pod: PodObject, what: str) -> str:

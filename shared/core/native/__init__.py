@@ -20,10 +20,11 @@ from shared.core.native.groups import (
 )
 from shared.core.native.pod import ContainerGpus, NativePod
 from shared.core.native.problems import problem_of_pod
-from shared.core.native.spec import spec_of
+from shared.core.native.spec import READ_ANNOTATIONS, spec_of
 
 __all__ = [
     "BY_NAME",
+    "READ_ANNOTATIONS",
     "ContainerGpus",
     "IndexedJob",
     "NativePod",

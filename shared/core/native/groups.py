@@ -38,6 +38,8 @@ ALONE: Final = "pod"
 """Kind of the group of a pod that nothing will replace under the same key."""
 JOB_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DIGITS_MAX: Final = 5
+SIZES: Final = ((OWN_GROUP, OWN_SIZE), (KUEUE_GROUP, KUEUE_SIZE), (LWS_GROUP, LWS_SIZE))
+"""(label with the key, annotation with the size)."""
 BY_NAME: Final = -1
 """Rank of a pod that has no index: members are ordered by name."""
 
@@ -96,7 +98,7 @@ def group_of(pod: NativePod, jobs: Mapping[str, IndexedJob]) -> PodGroup | Field
     `jobs`: Indexed Jobs by uid.
     """
     key, _ = group_key(pod)
-    for label, annotation in ((OWN_GROUP, OWN_SIZE), (KUEUE_GROUP, KUEUE_SIZE), _LWS):
+    for label, annotation in SIZES:
         if label in pod.labels:
             return _sized(pod, key, pod.labels[label], annotation)
     if pod.owner_kind != "Job" or JOB_INDEX not in pod.labels:
@@ -130,7 +132,6 @@ def _index(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX else BY_NAME
 
 
-_LWS: Final = (LWS_GROUP, LWS_SIZE)
 _BY_LABEL: Final = (
     (OWN_GROUP, "group", JOB_INDEX),
     (KUEUE_GROUP, "kueue", JOB_INDEX),

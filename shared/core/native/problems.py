@@ -19,7 +19,7 @@ MIG_SEED: Final = "nvidia.com/gpu.mig-"
 MIG: Final = "nvidia.com/mig-"
 HOSTNAME: Final = "kubernetes.io/hostname"
 
-_GROUPS_OF_OTHERS: Final = (
+GROUPS_OF_OTHERS: Final = (
     ("labels", "scheduling.x-k8s.io/pod-group", "coscheduling"),
     ("annotations", "scheduling.k8s.io/group-name", "Volcano"),
     ("annotations", "scheduling.volcano.sh/group-name", "Volcano"),
@@ -30,7 +30,7 @@ _GROUPS_OF_OTHERS: Final = (
     ("labels", "ray.io/cluster", "Ray"),
 )
 """Groups of which the size stands in an object that is not read yet."""
-_SHARES_OF_OTHERS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+SHARES_OF_OTHERS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 _REMEDY_GROUP: Final = (
     "label the pods muster.dev/group and annotate muster.dev/group-size with their number"
 )
@@ -62,7 +62,7 @@ def _group_of_others(pod: NativePod) -> FieldError | None:
     if pod.scheduling_group:
         field = "spec.schedulingGroup.podGroupName"
         return _error(field, pod.scheduling_group, _unread("PodGroup"), _REMEDY_GROUP)
-    for where, key, whose in _GROUPS_OF_OTHERS:
+    for where, key, whose in GROUPS_OF_OTHERS:
         told = pod.labels if where == "labels" else pod.annotations
         if key in told:
             return _error(f"metadata.{where}[{key}]", told[key], _unread(whose), _REMEDY_GROUP)
@@ -74,7 +74,7 @@ def _unread(whose: str) -> str:
 
 
 def _of_gpus(pod: NativePod) -> FieldError | None:
-    for key in _SHARES_OF_OTHERS:
+    for key in SHARES_OF_OTHERS:
         if key in pod.annotations:
             field, rule = f"metadata.annotations[{key}]", "shares of a GPU are not given to pods"
             return _error(field, pod.annotations[key], rule, _SUBMIT)

@@ -8,14 +8,23 @@ from typing import Final
 
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
-from shared.core.native.groups import PodGroup
+from shared.core.native.groups import SIZES, PodGroup
 from shared.core.native.pod import NativePod
-from shared.core.native.problems import PRODUCT_LABEL
+from shared.core.native.problems import GROUPS_OF_OTHERS, PRODUCT_LABEL, SHARES_OF_OTHERS
 
 QUEUE_LABELS: Final = ("muster.dev/queue", "kueue.x-k8s.io/queue-name")
 CLASS_LABEL: Final = "muster.dev/priority-class"
 KIND_LABEL: Final = "muster.dev/kind"
 DURATION: Final = "muster.dev/expected-duration-seconds"
+READ_ANNOTATIONS: Final = frozenset(
+    (
+        DURATION,
+        *SHARES_OF_OTHERS,
+        *(annotation for _, annotation in SIZES),
+        *(key for where, key, _ in GROUPS_OF_OTHERS if where == "annotations"),
+    )
+)
+"""Annotations that say something here; others may be large and need not be kept."""
 MIB: Final = 1 << 20
 NAME_MAX: Final = 63
 DIGITS_MAX: Final = 8

@@ -14,7 +14,7 @@ from shared.adapters.kubernetes.native.objects import (
     Toleration,
 )
 from shared.core.kubernetes.requests import InitContainer, TakenResources, taken_by
-from shared.core.native import ContainerGpus, IndexedJob, NativePod
+from shared.core.native import READ_ANNOTATIONS, ContainerGpus, IndexedJob, NativePod
 from shared.ports.cluster import ENDED
 
 NVIDIA: Final = "nvidia.com/"
@@ -38,7 +38,9 @@ def read_native_pod(found: NativePodObject) -> NativePod | None:
         name=metadata.name,
         uid=metadata.uid,
         labels=metadata.labels,
-        annotations=metadata.annotations,
+        annotations={
+            key: text for key, text in metadata.annotations.items() if key in READ_ANNOTATIONS
+        },
         owner_kind=owner.kind if owner is not None else "",
         owner_name=owner.name if owner is not None else "",
         owner_uid=owner.uid if owner is not None else "",
