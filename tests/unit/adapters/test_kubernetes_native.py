@@ -1,5 +1,7 @@
 """Native pods as the API server shows them, and the patches that adopt and release them."""
 
+from typing import Any
+
 import msgspec
 
 from shared.adapters.kubernetes.manifest import Making
@@ -10,7 +12,7 @@ from shared.core.model.nouns import GpuShare
 from shared.core.native import IndexedJob
 from shared.ports.cluster import Pod
 
-POD = {
+POD: dict[str, Any] = {
     "metadata": {
         "name": "p",
         "namespace": "red",
