@@ -27,6 +27,7 @@ from services.gateway.app.trims import gateway_trims
 from services.gateway.documents.keys import KeyRing
 from services.gateway.documents.organisation import OrganisationCache
 from services.gateway.http.rate import Rate
+from services.gateway.http.read_turns import ReadTurns
 from services.gateway.organisation.bootstrap import prepare
 from services.gateway.projection.projection import Projection
 from services.gateway.protocol import OpenConnections, Runner
@@ -63,6 +64,7 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Gate
         organisation=OrganisationCache(reader, clock),
         hub=EventHub(reader, parts.log),
         rate=Rate(settings.requests_per_second_max),
+        reads=ReadTurns(settings.read_limits, clock),
         backlog=Backlog(reader, clock),
         clock=clock,
         random_bytes=os.urandom,

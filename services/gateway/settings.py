@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, field_validator
 
 from services.gateway.http.connections import ConnectionLimits, networks_of
+from services.gateway.http.read_cost import ReadLimits
 from shared.ports.kafka_access import KafkaAccess, TopicSettings
 from shared.runtime.settings import Settings
 from shared.runtime.trimming import RETENTION_DAYS_MIN
@@ -83,6 +84,23 @@ class GatewaySettings(Settings, TopicSettings):
         description="addresses or networks of which one stands for many users, such as proxies,"
         " comma-separated; their connections are limited by connections_max alone",
     )
+    key_read_tokens_per_second: int = Field(
+        default=200,
+        ge=0,
+        description="what the reads of one key may cost, in tokens of about a millisecond of this"
+        " process: 1 for a small read, 4 for a page of 100 workloads, 5 for a stream's opening;"
+        " 0: no limit",
+    )
+    team_read_tokens_per_second: int = Field(
+        default=300,
+        ge=0,
+        description="the same for all keys of one team; those of operators count as one team",
+    )
+    team_reads_in_hand_max: int = Field(
+        default=3,
+        ge=0,
+        description="reads of one team at once; further ones wait their turn; 0: no limit",
+    )
     kafka_admin_user: str = Field(
         default="",
         description="Kafka principal that makes topics, users and rules for teams; empty: topics "
@@ -106,6 +124,15 @@ class GatewaySettings(Settings, TopicSettings):
             most=most,
             of_peer=max(1, most * self.peer_connections_percent // 100),
             shared=networks_of(self.shared_peers),
+        )
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        """Of keys and teams."""
+        return ReadLimits(
+            key_tokens=self.key_read_tokens_per_second,
+            team_tokens=self.team_read_tokens_per_second,
+            in_hand=self.team_reads_in_hand_max,
         )
 
     @field_validator("shared_peers")

@@ -14,9 +14,13 @@ from services.gateway.api.server import application
 from services.gateway.documents.documents import Organisation
 from services.gateway.http.authorisation import Role, Subject
 from services.gateway.http.connections import ConnectionLimits
+from services.gateway.http.read_cost import ReadLimits
+from services.gateway.http.read_turns import ReadTurns
 from services.gateway.protocol import OpenConnections, Runner
+from shared.adapters.clock import SystemClock
 from shared.adapters.memory import ManualClock
 
+ANY_READS = ReadLimits(key_tokens=0, team_tokens=0, in_hand=0)
 WIDE = ConnectionLimits(most=1_000, of_peer=1_000)
 
 
@@ -48,7 +52,7 @@ async def served(parts: Parts, limits: ConnectionLimits = WIDE, **more: Any) -> 
     usual = {
         "clock": ManualClock(), "log": parts, "keys": parts, "reader": parts,
         "organisation": parts, "settings": SimpleNamespace(cell=0), "cache": {},
-        "organising": asyncio.Lock(),
+        "organising": asyncio.Lock(), "reads": ReadTurns(ANY_READS, SystemClock()),
     }  # fmt: skip
     door = SimpleNamespace(**(usual | more))
     connections = OpenConnections(limits, parts)  # type: ignore[arg-type]  # parts

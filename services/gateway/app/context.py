@@ -30,6 +30,7 @@ from services.gateway.http.problems import (
     too_many,
 )
 from services.gateway.http.rate import Rate
+from services.gateway.http.read_turns import ReadTurns
 from services.gateway.http.route import PAGE_ITEMS, PAGE_ITEMS_MAX, Route
 from services.gateway.settings import GatewaySettings
 from shared.adapters.no_pod_logs import NoPodLogs
@@ -56,6 +57,7 @@ class GatewayContext:
     organisation: OrganisationCache
     hub: EventHub
     rate: Rate
+    reads: ReadTurns
     backlog: Backlog
     clock: Clock
     random_bytes: Callable[[int], bytes]

@@ -14,6 +14,7 @@ from services.gateway.http import bodies
 from services.gateway.http.authorisation import Role, Subject
 from services.gateway.http.metrics import REQUEST_SECONDS, REQUESTS
 from services.gateway.http.problems import Problem, too_many
+from services.gateway.http.read_cost import read_cost
 from services.gateway.http.route import Route
 from services.gateway.protocol import Parameters, check_address
 
@@ -75,4 +76,9 @@ class Endpoint:
                 call.body = bodies.decode_object(body)
             else:
                 call.body = bodies.decode(body, self._decoder, route.further)
-        return await self._handler(self._gateway, call)
+        accept = request.headers.get("Accept", "")
+        cost = read_cost(route, request.method, request.query, accept)
+        if cost is None:
+            return await self._handler(self._gateway, call)
+        async with self._gateway.reads.turn(call.subject, cost):
+            return await self._handler(self._gateway, call)

@@ -14,10 +14,11 @@ from typing import Any, Final
 from aiohttp import web
 
 from services.gateway.app.context import GatewayContext, RequestContext, answer, bad_parameter
+from services.gateway.app.encoding import encoded
 from services.gateway.app.event_hub import EVENT_COLUMNS
 from services.gateway.http.route import SEQ_MAX
 from services.gateway.workloads.workload_reads import raw
-from services.gateway.workloads.workload_views import EventPage, EventView
+from services.gateway.workloads.workload_views import EventView
 from shared.core.admission.recorded_reasons import recorded
 from shared.events.strict import INTEGER_MAX
 
@@ -50,9 +51,9 @@ async def page_of(gateway: GatewayContext, call: RequestContext, which: Which) -
         bad_parameter("since", str(since_ms), "goes with newest=true or before")
     else:
         rows = await read_after(gateway, after, which, limit)
-    items = tuple(view_of(row) for row in rows)
-    next_after = items[-1].id if items else after
-    return answer(EventPage(items=items, next_after=next_after, next_before=next_before))
+    items = await encoded(rows, view_of)
+    next_after = rows[-1]["seq"] if rows else after
+    return answer({"items": items, "next_after": next_after, "next_before": next_before})
 
 
 async def _newest(  # noqa: PLR0917  # what a page is of

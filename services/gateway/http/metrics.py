@@ -31,6 +31,19 @@ CONNECTIONS_CLOSED: Final = Counter(
 )
 for _reason in Closed:
     CONNECTIONS_CLOSED.labels(_reason.value)
+READ_WAIT_SECONDS: Final = Histogram(
+    "muster_http_read_wait_seconds",
+    "Time that a read waited for tokens of its key and team, and for a place among its team's.",
+    buckets=(0.001, 0.01, 0.1, 0.25, 0.5, 1, 2, 5),
+)
+READS_REFUSED: Final = Counter(
+    "muster_http_reads_refused_total",
+    "Reads answered with 429, by the limit: key or team (tokens), in-hand (reads at once), waiting"
+    " (reads that wait).",
+    ["limit"],
+)
+for _limit in ("key", "team", "in-hand", "waiting"):
+    READS_REFUSED.labels(_limit)
 ETA_ERROR_SECONDS: Final = Histogram(
     "muster_eta_error_seconds",
     "First starts against the first p50, promise or earliest start that was told, by its basis.",

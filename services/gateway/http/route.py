@@ -56,6 +56,12 @@ class Route:
     body_optional: bool = False
     content_types: tuple[str, ...] = ("application/json",)
     """Of the body, the usual one first."""
+    tokens: int = 1
+    """What a read of it costs beside its rows, about milliseconds (`read_cost.py`)."""
+    rehearses: bool = False
+    """A POST that only reads."""
+    streams: bool = False
+    """The answer is a stream for `Accept: text/event-stream`."""
     free_form: bool = False
     """The body is handed on as an object: what it may hold, its handler knows."""
 

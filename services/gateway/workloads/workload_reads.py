@@ -9,11 +9,12 @@ import msgspec
 from aiohttp import web
 
 from services.gateway.app.context import GatewayContext, RequestContext, answer, bad_parameter
+from services.gateway.app.encoding import encoded
 from services.gateway.app.existing import check_names
 from services.gateway.http.problems import not_found
 from services.gateway.protocol import live_tag
 from services.gateway.workloads.workload_queries import cursor_of, page_query
-from services.gateway.workloads.workload_views import WorkloadPage, WorkloadSummary, WorkloadView
+from services.gateway.workloads.workload_views import WorkloadSummary, WorkloadView
 from shared.core.admission.recorded_reasons import recorded
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import WorkloadSpec
@@ -47,9 +48,9 @@ async def list_workloads(gateway: GatewayContext, call: RequestContext) -> web.R
     if not rows:
         team, queue = call.query.get("team", ""), filters.get("queue", "")
         await check_names(gateway, call, team=team, queue=queue)
-    items = tuple(WorkloadSummary(**summary_fields(row)) for row in rows[:limit])
+    items = await encoded(rows[:limit], lambda row: WorkloadSummary(**summary_fields(row)))
     cursor = cursor_of(rows[limit - 1]) if len(rows) > limit else ""
-    return answer(WorkloadPage(items=items, next_cursor=cursor))
+    return answer({"items": items, "next_cursor": cursor})
 
 
 def _filters(call: RequestContext) -> dict[str, str]:
