@@ -29,6 +29,7 @@ from services.gateway.documents.organisation import OrganisationCache
 from services.gateway.http.rate import Rate
 from services.gateway.http.read_turns import ReadTurns
 from services.gateway.organisation.bootstrap import prepare
+from services.gateway.organisation.team_limits import limit_teams_forever
 from services.gateway.projection.projection import Projection
 from services.gateway.protocol import OpenConnections, Runner
 from services.gateway.settings import GatewaySettings
@@ -116,6 +117,7 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext
         asyncio.create_task(gateway.committer.run(), name="committer"),
         asyncio.create_task(gateway.hub.run(), name="hub"),
         asyncio.create_task(prepare(gateway), name="prepare"),
+        asyncio.create_task(limit_teams_forever(gateway), name="team limits"),
         asyncio.create_task(connections.sweep_forever(), name="connections"),
         asyncio.create_task(score_forever(gateway.told_starts, reader, parts.log), name="scores"),
     ]

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from services.gateway.http.connections import ConnectionLimits, networks_of
 from services.gateway.http.read_cost import ReadLimits
-from shared.ports.kafka_access import KafkaAccess, TopicSettings
+from shared.ports.kafka_access import KafkaAccess, TopicSettings, UserQuota
 from shared.runtime.settings import Settings
 from shared.runtime.trimming import RETENTION_DAYS_MIN
 
@@ -107,6 +107,26 @@ class GatewaySettings(Settings, TopicSettings):
         "only, as kafka_user",
     )
     kafka_admin_password: SecretStr = Field(default=SecretStr(""), description="its password")
+    team_write_bytes_per_second: int = Field(
+        default=2 << 20,
+        ge=0,
+        description="what a team's Kafka user may write to each broker; 0: no limit",
+    )
+    team_read_bytes_per_second: int = Field(
+        default=8 << 20, ge=0, description="what it may read from each broker; 0: no limit"
+    )
+    team_request_percent: int = Field(
+        default=50,
+        ge=0,
+        description="what its requests may take of a broker's threads, in percent of one thread;"
+        " 0: no limit",
+    )
+    team_topic_bytes_max: int = Field(
+        default=1 << 30,
+        ge=0,
+        description="what each of a team's topics keeps, the oldest go first, read or not; 0: no"
+        " limit but its hours",
+    )
 
     @property
     def kafka_admin(self) -> KafkaAccess:
@@ -124,6 +144,15 @@ class GatewaySettings(Settings, TopicSettings):
             most=most,
             of_peer=max(1, most * self.peer_connections_percent // 100),
             shared=networks_of(self.shared_peers),
+        )
+
+    @property
+    def team_quota(self) -> UserQuota:
+        """Of each team's user on the broker."""
+        return UserQuota(
+            write_bytes_per_second=self.team_write_bytes_per_second,
+            read_bytes_per_second=self.team_read_bytes_per_second,
+            request_percent=self.team_request_percent,
         )
 
     @property

@@ -28,7 +28,8 @@ READER: Final = "operations"
 OPERATOR: Final = "operator"
 """A person with tools: reads everything, sends dead letters back, replays recorded traces."""
 TEAMS: Final = "teams"
-"""Makes topics, users and grants for teams; the gateway's second login, which sends nothing."""
+"""Makes topics, users, grants and quotas for teams; the gateway's second login, which sends
+nothing. ALTER on the cluster is for users and grants, ALTER_CONFIGS for quotas."""
 FLEET: Final = "fleet"
 """The simulated fleet: what a node agent may."""
 WATCHER: Final = "cluster_watcher"
@@ -44,6 +45,7 @@ class Operation(StrEnum):
     WRITE = "WRITE"
     CREATE = "CREATE"
     ALTER = "ALTER"
+    ALTER_CONFIGS = "ALTER_CONFIGS"
 
 
 class Resource(StrEnum):
@@ -89,14 +91,18 @@ def grants(prefix: str) -> frozenset[Grant]:
             _topic(FLEET, Operation.READ, AGENT_COMMANDS.on_broker(prefix)),
             *(_below(who, Operation.READ, f"{prefix}.") for who in (READER, OPERATOR)),
             *(
-                _below(TEAMS, Operation.CREATE, f"{prefix}.{kind}-")
+                _below(TEAMS, operation, f"{prefix}.{kind}-")
                 for kind in ("submission", "result")
+                for operation in (Operation.CREATE, Operation.ALTER_CONFIGS)
             ),
-            Grant(
-                principal=principal_of(TEAMS),
-                operation=Operation.ALTER,
-                resource=Resource.CLUSTER,
-                name=CLUSTER_NAME,
+            *(
+                Grant(
+                    principal=principal_of(TEAMS),
+                    operation=operation,
+                    resource=Resource.CLUSTER,
+                    name=CLUSTER_NAME,
+                )
+                for operation in (Operation.ALTER, Operation.ALTER_CONFIGS)
             ),
         )
     )

@@ -82,6 +82,16 @@ class TopicCopies:
     min_insync: int = 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserQuota:
+    """What all connections of one user may take of each broker; 0: no limit."""
+
+    write_bytes_per_second: int = 0
+    read_bytes_per_second: int = 0
+    request_percent: int = 0
+    """Of one thread's time; 200 are two threads."""
+
+
 class KafkaSettings(BaseSettings):
     """What every process that talks to Kafka must be told."""
 

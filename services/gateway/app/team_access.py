@@ -1,4 +1,4 @@
-"""What a team needs on the broker: two topics, one user, and grants for just that.
+"""What a team needs on the broker: two topics, one user, and grants and a quota for just that.
 
 A second login does it (`kafka_admin_user`), which can change rules but has no right to write any
 event; the login that publishes the gateway's events can change no rule (docs/adr/0020). Without
@@ -8,7 +8,7 @@ that second login the broker's users are kept outside Muster, and only the topic
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pydantic import SecretStr
@@ -17,9 +17,12 @@ from services.gateway.documents.key_views import KafkaUserView
 from services.gateway.settings import GatewaySettings
 from shared.adapters.kafka.administration import admit_team, dismiss_team, set_passwords
 from shared.adapters.kafka.client import MECHANISM
+from shared.adapters.kafka.quotas import NO_QUOTA, set_quotas
+from shared.adapters.kafka.topic_sizes import limit_topics
 from shared.adapters.kafka.topics import create_topics
 from shared.events.grants import principal_of_team
-from shared.events.topics import team_results, team_submissions
+from shared.events.topics import Topic, team_results, team_submissions
+from shared.ports.kafka_access import UserQuota
 
 PASSWORD_BYTES: Final = 24
 
@@ -32,14 +35,34 @@ class TeamAccess:
         self._prefix = settings.topic_prefix
         self._copies = settings.topic_copies
         self._random_bytes = random_bytes
+        self._quota = settings.team_quota
+        self._topic_bytes_max = settings.team_topic_bytes_max
         self.keeps_users = bool(settings.kafka_admin_user)
+        self._changes_topics = self.keeps_users or not self._access.protocol.has_user
 
     async def prepare(self, team: str) -> None:
-        """Topics and grants; what is written to the topics from now on is read."""
-        topics = (team_submissions(team), team_results(team))
-        await create_topics(self._access, self._prefix, topics, copies=self._copies)
+        """Topics, grants and quota; what is written to the topics from now on is read."""
+        await create_topics(
+            self._access,
+            self._prefix,
+            _topics(team),
+            copies=self._copies,
+            bytes_max=self._topic_bytes_max,
+        )
         if self.keeps_users:
             await admit_team(self._access, team, self._prefix)
+            await set_quotas(self._access, self._quotas((team,)))
+
+    async def limit(self, teams: Sequence[str]) -> None:
+        """Give teams that have their topics and users the sizes and quotas of today."""
+        if self.keeps_users:
+            await set_quotas(self._access, self._quotas(teams))
+        if self._changes_topics:
+            topics = [topic for team in teams for topic in _topics(team)]
+            await limit_topics(self._access, self._prefix, topics, self._topic_bytes_max)
+
+    def _quotas(self, teams: Sequence[str]) -> dict[str, UserQuota]:
+        return {principal_of_team(team, self._prefix): self._quota for team in teams}
 
     async def new_password(self, team: str) -> KafkaUserView:
         """Make the team's user, or give it another password; the view is the only copy."""
@@ -58,6 +81,12 @@ class TeamAccess:
         )
 
     async def withdraw(self, team: str) -> None:
-        """Take user and grants away; the topics stay with what is in them."""
+        """Take user, grants and quota away; the topics stay with what is in them."""
         if self.keeps_users:
             await dismiss_team(self._access, team, self._prefix)
+            user = principal_of_team(team, self._prefix)
+            await set_quotas(self._access, {user: NO_QUOTA})
+
+
+def _topics(team: str) -> tuple[Topic, Topic]:
+    return team_submissions(team), team_results(team)

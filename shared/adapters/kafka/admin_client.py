@@ -83,6 +83,11 @@ class Administration:
         answers = self._client.alter_user_scram_credentials(changes, request_timeout=CALL_SECONDS)
         self._wait_all(answers)
 
+    def configure(self, resources: Sequence[Any]) -> None:
+        """Change some configuration of resources, each by its own entries."""
+        answers = self._client.incremental_alter_configs(resources, request_timeout=CALL_SECONDS)
+        self._wait_all(answers)
+
     def _wait_all(self, answers: Mapping[Any, Future[Any]]) -> None:
         for answer in answers.values():
             self._wait(answer)

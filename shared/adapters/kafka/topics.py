@@ -19,6 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pydantic import ValidationError
 
 from shared.adapters.kafka.client import options, start
+from shared.adapters.kafka.topic_sizes import size_configs
 from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, Topic, record_bytes_max
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess, TopicCopies, TopicSettings, problems
@@ -29,14 +30,23 @@ ONE_COPY: Final = TopicCopies()
 
 
 async def create_topics(
-    access: KafkaAccess, prefix: str, topics: Sequence[Topic], *, copies: TopicCopies = ONE_COPY
+    access: KafkaAccess,
+    prefix: str,
+    topics: Sequence[Topic],
+    *,
+    copies: TopicCopies = ONE_COPY,
+    bytes_max: int = 0,
 ) -> None:
     """Create `topics` and their dead-letter topics; idempotent, those that exist stay as they are.
+
+    Each partition keeps `bytes_max`; 0: no limit but the hours of the table.
 
     Raises:
         Transient: the broker refused one, with its error code (aiokafka does not raise).
     """
     wanted = [one for topic in topics for one in _with_dead_letters(topic, prefix, copies)]
+    for one in wanted:
+        one.topic_configs.update(size_configs(bytes_max))
     client = AIOKafkaAdminClient(**options(access), request_timeout_ms=20_000)
     try:
         await start(client, access)
