@@ -82,6 +82,8 @@ def test_a_bucket_in_debt_tells_how_long_it_lasts():
     assert 0 == rate.wait_seconds("b", 100.0, 5)
     assert 0 == rate.wait_seconds("a", 103.0, 20)
     assert 0 == rate.wait_seconds("b", 100.0, 1_000)  # more than a bucket holds
+    rate.spend("a", 200.0, 20)  # long after, a bucket holds its burst and no more
+    assert 0.5 == pytest.approx(rate.wait_seconds("a", 200.0, 5))
 
 
 def key(team: str, name: str = "k") -> Subject:
@@ -194,6 +196,7 @@ async def test_who_waits_too_long_for_a_place_is_told_of_it(monkeypatch: pytest.
     assert "done" == told[0]
     assert told[1].startswith("team red has 1 reads in hand, the most at once")
     assert "done" == await read(turns, key("red"))
+    assert not turns._places
 
 
 async def test_a_stream_holds_no_place_and_one_that_leaves_gives_its_place_back():
