@@ -53,7 +53,7 @@ class GangState:
     """`pods` are what to create; empty once that is done and committed."""
 
     __slots__ = (
-        "adopts", "allocated", "cell", "correlation_id", "deadline_ms", "deleting", "ended_well",
+        "allocated", "cell", "correlation_id", "deadline_ms", "deleting", "ended_well",
         "fenced_nodes", "forcing", "goal", "grace_seconds", "hindrance", "in_flight", "key",
         "marks", "names", "namespace", "never", "not_before_ms", "noted", "outcome", "pods",
         "pulling", "refusals", "resizing", "setback", "settle_at_ms", "size", "size_before",
@@ -80,10 +80,7 @@ class GangState:
         self.namespace = pods[0].namespace if pods else ""
         """Where its pods are; of those that are already there, as the cluster shows them."""
         self.names: dict[int, str] = {}
-        """By rank, of pods that others named: they are adopted, and released where ours would be
-        deleted though no container of them runs."""
-        self.adopts = bool(pods and pods[0].group)
-        """Its pods are made by others."""
+        """By rank, of pods that others named."""
         self.correlation_id = correlation_id
         self.goal = PodsGoal.RUN
         self.outcome: PodFact | None = None
@@ -127,10 +124,18 @@ class GangState:
         self.hindrance = ""
         """Why the last operation is to be tried again, in the cluster's words."""
 
+    @property
+    def adopts(self) -> bool:
+        """Whether others make its pods.
+
+        They are adopted, and released where ours would be deleted though nothing of them runs.
+        """
+        return bool(self.names or (self.pods and self.pods[0].group))
+
     def note_name(self, rank: int, pod: Pod) -> None:
         """The cluster shows a pod of this rank; of one that others made its name counts."""
         if pod.group:
-            self.names[rank], self.adopts = pod.name, True
+            self.names[rank] = pod.name
 
     def name_of(self, rank: int) -> str:
         """The name of a pod: the one that it can have, or the one that others gave it."""

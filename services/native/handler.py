@@ -38,7 +38,13 @@ from shared.events.topics import (
 )
 from shared.events.workloads import Wire
 from shared.ports.clock import Clock
-from shared.ports.native import NativeInterrupted, NativeNews, NativeSource, PodNotices
+from shared.ports.native import (
+    NativeInterrupted,
+    NativeNews,
+    NativeSource,
+    PodNotices,
+    PodsListed,
+)
 from shared.ports.reader import Reader
 from shared.runtime.handler import Emit, Outcome
 
@@ -148,8 +154,10 @@ class NativeHandler:
         self._interrupted = False
         first = not self._picture.listed
         changed = self._picture.hear(news)
+        if isinstance(news, PodsListed):
+            self._noticing.keep_only(one.uid for one in news.pods.values())
         if first and self._picture.listed:
-            changed |= {*self._picture.groups, *self._groups}
+            changed |= {*self._picture.pods.groups, *self._groups}
         self._mark(changed)
 
     def _mark(self, keys: Iterable[str]) -> None:
@@ -169,7 +177,7 @@ class NativeHandler:
             return ()
         keys = [key for key, at_ms in self._due_ms.items() if at_ms <= now_ms]
         found = [self._judged(key, now_ms) for key in keys[:GROUPS_PER_BATCH]]
-        metrics.PODS.set(self._picture.pods)
+        metrics.PODS.set(len(self._picture.pods))
         metrics.GROUPS.set(len(self._groups))
         return [one for one in found if one is not None]
 
@@ -181,7 +189,7 @@ class NativeHandler:
 
     def _judged(self, key: str, now_ms: int) -> Received | None:
         del self._due_ms[key]
-        members, record = self._picture.members(key), self._groups.get(key)
+        members, record = self._picture.pods.members(key), self._groups.get(key)
         if members:
             self._gone_since_ms.pop(key, None)
         else:
@@ -203,10 +211,13 @@ class NativeHandler:
     ) -> Received | None:
         if found.submit is not None:
             team, spec = found.submit
-            restart = record.restart + 1 if record is not None else 0
-            members = [one for one in self._picture.members(key) if one.waits]
             payload: Wire = submission(
-                key, team, spec, restart=restart, first_uid=members[0].uid, now_ms=now_ms
+                key,
+                team,
+                spec,
+                restart=_next_restart(record),
+                first_uid=self._waiting(key)[0],
+                now_ms=now_ms,
             )
         elif found.cancel and record is not None:
             payload = cancellation(record)
@@ -215,6 +226,10 @@ class NativeHandler:
         else:
             return None
         return as_message(payload, key, now_ms, self._cell)
+
+    def _waiting(self, key: str) -> tuple[str, ...]:
+        """Uids of the pods of a group that can be bound, in order of rank."""
+        return tuple(one.uid for one in self._picture.pods.members(key) if one.waits)
 
     # ── what is decided ──
 
@@ -232,15 +247,14 @@ class NativeHandler:
         return self._outcome
 
     def _submitted(self, message: Received, command: workloads.SubmitWorkload) -> None:
-        key, before = command.pod_group, self._groups.get(command.pod_group)
-        uids = tuple(one.uid for one in self._picture.members(key) if one.waits)
+        key = command.pod_group
         self._groups[key] = GroupRecord(
             key=key,
             workload_id=command.workload_id,
             team=command.team,
-            restart=before.restart + 1 if before is not None else 0,
+            restart=_next_restart(self._groups.get(key)),
             state=GroupState.SUBMITTED,
-            uids=uids,
+            uids=self._waiting(key),
             changed_at_ms=self._now_ms,
         )
         self._keys[command.workload_id] = key
@@ -298,7 +312,7 @@ class NativeHandler:
     def _documented(self, message: Received, document: Any) -> None:  # noqa: ANN401  # three alike
         del message
         self._directory.hear(document)
-        self._mark(self._picture.groups)
+        self._mark(self._picture.pods.groups)
 
     def _emit(self, message: Received, subject: str) -> None:
         self._outcome.emits.append(
@@ -310,3 +324,8 @@ class NativeHandler:
                 partition=self._cell,
             )
         )
+
+
+def _next_restart(record: GroupRecord | None) -> int:
+    """The number of the next submission of a group."""
+    return 0 if record is None else record.restart + 1

@@ -93,7 +93,7 @@ class GroupJudge:
             paused = _paused(record, waiting, now_ms)
             if paused is not None:
                 return paused
-        return self._whole(group, waiting, now_ms)
+        return self._whole(group, waiting)
 
     def _gone(
         self,
@@ -133,7 +133,7 @@ class GroupJudge:
             return _refused(waiting, error)
         return found[0]
 
-    def _whole(self, group: PodGroup, waiting: Sequence[NativePod], now_ms: int) -> GroupJudgement:
+    def _whole(self, group: PodGroup, waiting: Sequence[NativePod]) -> GroupJudgement:
         namespace = waiting[0].namespace
         team = self.directory.team_of(namespace)
         if team is None:
@@ -152,7 +152,6 @@ class GroupJudge:
         spec = spec_of(group, members, self.pool_labels, self.directory.classes)
         if isinstance(spec, FieldError):
             return _refused(waiting, spec)
-        del now_ms
         return GroupJudgement(submit=(team, spec))
 
 

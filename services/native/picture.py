@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from shared.core.native import IndexedJob, NativePod, group_key, key_of_job
+from shared.core.native import IndexedJob, PodsByGroup, key_of_job
 from shared.ports.native import JobChanged, PodChanged, PodsListed
 
 
@@ -15,36 +13,20 @@ class NativePicture:
         self.listed = False
         """Whether all pods were told once."""
         self.jobs: dict[str, IndexedJob] = {}
-        self._pods: dict[str, NativePod] = {}
-        self._groups: dict[str, dict[str, NativePod]] = {}
-
-    @property
-    def groups(self) -> Iterable[str]:
-        """The keys of groups with pods."""
-        return self._groups.keys()
-
-    @property
-    def pods(self) -> int:
-        """Number of pods."""
-        return len(self._pods)
-
-    def members(self, group: str) -> list[NativePod]:
-        """The pods of a group, in order of rank, then of name."""
-        found = self._groups.get(group, {}).values()
-        return sorted(found, key=lambda one: (group_key(one)[1], one.name))
+        self.pods = PodsByGroup()
 
     def hear(self, news: PodsListed | PodChanged | JobChanged) -> set[str]:
         """Take it in; the groups that it changes."""
         if isinstance(news, JobChanged):
             return self._job(news)
         if isinstance(news, PodChanged):
-            return self._put(news.key, news.pod)
+            return self.pods.put(news.key, news.pod)
         self.listed = True
         changed = set[str]()
-        for key in self._pods.keys() - news.pods.keys():
-            changed |= self._put(key, None)
+        for key in set(self.pods.keys) - news.pods.keys():
+            changed |= self.pods.put(key, None)
         for key, pod in news.pods.items():
-            changed |= self._put(key, pod)
+            changed |= self.pods.put(key, pod)
         return changed
 
     def _job(self, news: JobChanged) -> set[str]:
@@ -55,21 +37,3 @@ class NativePicture:
         if before == news.job:
             return set()
         return {key_of_job(news.namespace, news.uid)}
-
-    def _put(self, key: str, pod: NativePod | None) -> set[str]:
-        before = self._pods.get(key)
-        if before == pod:
-            return set()
-        changed = set[str]()
-        if before is not None:
-            group = group_key(before)[0]
-            del self._pods[key], self._groups[group][key]
-            if not self._groups[group]:
-                del self._groups[group]
-            changed.add(group)
-        if pod is not None:
-            group = group_key(pod)[0]
-            self._pods[key] = pod
-            self._groups.setdefault(group, {})[key] = pod
-            changed.add(group)
-        return changed

@@ -9,6 +9,7 @@ Terms: a group is NAMESPACE/KEY and a size; the index of a pod is its rank in th
 pod is one that the binder has adopted for an attempt.
 """
 
+from shared.core.native.by_group import PodsByGroup
 from shared.core.native.groups import (
     BY_NAME,
     IndexedJob,
@@ -29,6 +30,7 @@ __all__ = [
     "IndexedJob",
     "NativePod",
     "PodGroup",
+    "PodsByGroup",
     "group_key",
     "group_of",
     "key_of_job",

@@ -438,3 +438,16 @@ async def test_a_pod_that_is_bound_is_told_nothing_more(world):
     world.due()
 
     assert [] == await world.told()
+
+
+async def test_what_a_pod_was_told_is_forgotten_with_it(world):
+    wrong = a_pod(not_honoured=("spec.affinity.x",))
+    world.hear(listed(wrong))
+    assert 1 == len(await world.told())
+
+    world.hear(listed())
+    world.notices.written.clear()
+    await asyncio.sleep(0.15)
+    world.hear(listed(wrong))
+
+    assert [("p", "PodNotHonoured")] == await world.told()

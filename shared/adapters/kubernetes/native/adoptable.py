@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from shared.adapters.kubernetes.connection import Connection
@@ -16,7 +16,7 @@ from shared.adapters.kubernetes.naming import INSTANCE
 from shared.adapters.kubernetes.native.objects import NativePodList, NativePodObject
 from shared.adapters.kubernetes.native.reading import read_native_pod
 from shared.adapters.kubernetes.nodes.following import Follower, collection
-from shared.core.native import BY_NAME, NativePod, group_key
+from shared.core.native import BY_NAME, NativePod, PodsByGroup, group_key
 from shared.ports.errors import Transient
 
 PODS: Final = "/api/v1/pods"
@@ -36,26 +36,26 @@ class AdoptablePods:
     def _begin(self) -> None:
         self._listed = asyncio.Event()
         self._problem = ""
-        self._pods: dict[str, NativePod] = {}
-        self._groups: dict[str, dict[str, NativePod]] = {}
+        self._pods = PodsByGroup()
+        self._ranked: dict[str, dict[int, NativePod]] = {}
+        """Waiting pods by rank, of groups that were asked for since they changed."""
 
     async def member(self, group: str, rank: int, size: int) -> NativePod | int:
         """The pod of a rank of a group that is whole; else how many of `size` are there.
 
-        Members with an index have it as their rank, others are ordered by name. O(size).
+        Members with an index have it as their rank, others are ordered by name. O(1); after
+        a change of the group O(size log size).
 
         Raises:
             Transient: pods are not listed yet.
         """
         await self._ready()
-        members = sorted(self._groups.get(group, {}).values(), key=lambda one: one.name)
-        waiting = [one for one in members if one.waits]
-        if len(waiting) < size:
-            return len(waiting)
-        ranks = {group_key(one)[1]: one for one in waiting}
-        if BY_NAME in ranks:
-            return waiting[rank]
-        return ranks.get(rank, len(ranks))
+        ranked = self._ranked.get(group)
+        if ranked is None:
+            ranked = self._ranked[group] = _by_rank(self._pods.members(group))
+        if len(ranked) < size:
+            return len(ranked)
+        return ranked.get(rank, len(ranked))
 
     async def _ready(self) -> None:
         if self._task is None or self._task.done():
@@ -94,27 +94,26 @@ class AdoptablePods:
     def listed(self, items: Mapping[str, NativePod], version: int) -> None:
         """All of them."""
         del version
-        self._pods, self._groups = {}, {}
+        self._pods, self._ranked = PodsByGroup(), {}
         for key, pod in items.items():
-            self._put(key, pod)
+            self._pods.put(key, pod)
         self._listed.set()
 
     def changed(self, key: str, item: NativePod | None, version: int) -> None:
         """One is new, different or gone."""
         del version
-        before = self._pods.pop(key, None)
-        if before is not None:
-            group = group_key(before)[0]
-            self._groups[group].pop(key, None)
-            if not self._groups[group]:
-                del self._groups[group]
-        if item is not None:
-            self._put(key, item)
+        for group in self._pods.put(key, item):
+            self._ranked.pop(group, None)
 
     def interrupted(self, problem: str) -> None:
         """Nothing is heard; what is known stays, as every adoption has its uid as a condition."""
         self._problem = problem
 
-    def _put(self, key: str, pod: NativePod) -> None:
-        self._pods[key] = pod
-        self._groups.setdefault(group_key(pod)[0], {})[key] = pod
+
+def _by_rank(members: Sequence[NativePod]) -> dict[int, NativePod]:
+    """Those that wait, by their index; by the place of their name where one has no index."""
+    waiting = [one for one in members if one.waits]
+    ranks = [group_key(one)[1] for one in waiting]
+    if BY_NAME in ranks:
+        return dict(enumerate(sorted(waiting, key=lambda one: one.name)))
+    return dict(zip(ranks, waiting, strict=True))

@@ -1,0 +1,54 @@
+"""Pods by their group, kept up to date pod by pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shared.core.native.groups import group_key
+from shared.core.native.pod import NativePod
+
+
+class PodsByGroup:
+    """Each pod under a key of its own, such as NAMESPACE/NAME, and in the group that it tells."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, NativePod] = {}
+        self._groups: dict[str, dict[str, NativePod]] = {}
+
+    def __len__(self) -> int:
+        """Number of pods."""
+        return len(self._pods)
+
+    @property
+    def keys(self) -> Iterable[str]:
+        """The keys of all pods."""
+        return self._pods.keys()
+
+    @property
+    def groups(self) -> Iterable[str]:
+        """The keys of groups with pods."""
+        return self._groups.keys()
+
+    def members(self, group: str) -> list[NativePod]:
+        """The pods of a group, in order of rank, then of name. O(members log members)."""
+        found = self._groups.get(group, {}).values()
+        return sorted(found, key=lambda one: (group_key(one)[1], one.name))
+
+    def put(self, key: str, pod: NativePod | None) -> set[str]:
+        """A pod as it is now; None: it is gone. The groups that this changes. O(1)."""
+        before = self._pods.get(key)
+        if before == pod:
+            return set()
+        changed = set[str]()
+        if before is not None:
+            group = group_key(before)[0]
+            del self._pods[key], self._groups[group][key]
+            if not self._groups[group]:
+                del self._groups[group]
+            changed.add(group)
+        if pod is not None:
+            group = group_key(pod)[0]
+            self._pods[key] = pod
+            self._groups.setdefault(group, {})[key] = pod
+            changed.add(group)
+        return changed
