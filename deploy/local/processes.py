@@ -83,21 +83,23 @@ class Program:
 
     def stop(self) -> None:
         """Ask it to end, then end it by force when that takes too long."""
-        if self._process is None:
+        process = self._process  # a keeper may start another one meanwhile
+        if process is None:
             return
-        self.send(self.stop_by)
+        process.send_signal(self.stop_by)
         try:
-            self._process.wait(self.stop_seconds)
+            process.wait(self.stop_seconds)
         except subprocess.TimeoutExpired:
             self.kill()
 
     def kill(self) -> None:
         """End it and all its descendants with SIGKILL, and wait until they are gone."""
-        if self._process is None:
+        process = self._process  # a keeper may start another one meanwhile
+        if process is None:
             return
-        family = [self._process.pid, *descendants(self._process.pid)]
+        family = [process.pid, *descendants(process.pid)]
         kill_all(family)
-        self._process.wait()
+        process.wait()
         wait_until(lambda: not any(map(running, family)), seconds=10, what=f"{self.name} to die")
 
     def last_lines(self, count: int = 15) -> str:
