@@ -51,6 +51,7 @@ class MemoryShard:
     process: str = ""
     expires_at_ms: int = -1
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
+    topic_ids: dict[tuple[str, int], str] = field(default_factory=dict)
     inbox: dict[str, Received] = field(default_factory=dict)
     outbox: list[OutboxRow] = field(default_factory=list)
     audits: list[AuditRow] = field(default_factory=list)
@@ -146,6 +147,7 @@ class MemoryStore:
         return Restored(
             epoch=self._lease.epoch,
             offsets=dict(row.offsets),
+            topic_ids=dict(row.topic_ids),
             unacked=[one for one in row.outbox if one.seq > row.acked_seq],
             next_seq=row.next_seq,
             acked_seq=row.acked_seq,
@@ -186,9 +188,9 @@ class MemoryStore:
         for one in unit.consumed:
             row.inbox[one.event.id] = one
             if one.offset >= 0:
-                _move(row, (one.topic, one.partition), one.offset + 1)
+                _move(row, unit, (one.topic, one.partition), one.offset + 1)
         for topic, partition, offset in unit.skipped:
-            _move(row, (topic, partition), offset + 1)
+            _move(row, unit, (topic, partition), offset + 1)
         row.outbox.extend(replace(one) for one in unit.outbox)
         row.audits.extend(unit.audits)
         row.writes.extend(unit.writes)
@@ -204,5 +206,10 @@ class MemoryStore:
         return self._database.shard(self._lease.shard)
 
 
-def _move(row: MemoryShard, place: tuple[str, int], offset: int) -> None:
-    row.offsets[place] = max(row.offsets.get(place, 0), offset)
+def _move(row: MemoryShard, unit: Unit, place: tuple[str, int], offset: int) -> None:
+    """The offset rises in one topic, and begins anew in another one of the same name."""
+    known, told = row.topic_ids.get(place), unit.topic_ids.get(place[0])
+    same = known is None or told is None or known == told
+    row.offsets[place] = max(row.offsets.get(place, 0), offset) if same else offset
+    if told is not None:
+        row.topic_ids[place] = told

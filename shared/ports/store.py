@@ -6,7 +6,7 @@ nothing in it is visible or published before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -65,10 +65,16 @@ class Unit:
 
     consumed: Sequence[Received] = ()
     skipped: Sequence[tuple[str, int, int]] = ()
-    """(topic, partition, offset) of duplicates and dead letters: only the offset moves."""
+    """(topic, partition, offset) of duplicates and dead letters: only the offset moves.
+
+    -1 notes that the topic is read from 0 on."""
     outbox: Sequence[OutboxRow] = ()
     audits: Sequence[AuditRow] = ()
     writes: Sequence[Write] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """By topic, the id of the topic in which these offsets count; without one it is not known.
+
+    An offset falls only where the row has another id than this."""
     acked_seq: int = 0
     """Highest seq below which the broker has acknowledged everything."""
     number: int = 0
@@ -83,6 +89,8 @@ class Restored:
     epoch: int
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     """Next offset to read by (topic, partition)."""
+    topic_ids: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Id of the topic in which that offset counts; without one it is not known."""
     unacked: list[OutboxRow] = field(default_factory=list)
     next_seq: int = 1
     acked_seq: int = 0

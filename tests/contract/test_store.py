@@ -145,6 +145,49 @@ async def test_offsets_never_go_back(world, store):
     assert {(TOPIC, 0): 10} == (await (await opened(world)).restore()).offsets
 
 
+async def test_an_offset_is_restored_with_the_id_of_its_topic(world, store):
+    await store.commit(a_unit(consumed=[a_message(1)], topic_ids={TOPIC: "first"}))
+
+    restored = await (await opened(world)).restore()
+
+    assert ({(TOPIC, 0): 2}, {(TOPIC, 0): "first"}) == (restored.offsets, restored.topic_ids)
+
+
+async def test_an_offset_without_an_id_adopts_the_first_one_and_does_not_go_back(world, store):
+    await store.commit(a_unit(skipped=[(TOPIC, 0, 9)]))
+    await store.commit(a_unit(2, skipped=[(TOPIC, 0, 4)], topic_ids={TOPIC: "first"}))
+
+    restored = await (await opened(world)).restore()
+
+    assert ({(TOPIC, 0): 10}, {(TOPIC, 0): "first"}) == (restored.offsets, restored.topic_ids)
+
+
+async def test_in_another_topic_of_the_same_name_an_offset_begins_anew(world, store):
+    await store.commit(
+        a_unit(skipped=[(TOPIC, 0, 9), (TOPIC, 1, 9)], topic_ids={TOPIC: "first", "other": "x"})
+    )
+    await store.commit(a_unit(2, skipped=[(TOPIC, 0, -1)], topic_ids={TOPIC: "second"}))
+    read_from_0 = (await (await opened(world)).restore()).offsets
+    store = await opened(world)
+    await store.commit(a_unit(3, consumed=[a_message(3)], topic_ids={TOPIC: "second"}))
+    await store.commit(a_unit(4, skipped=[(TOPIC, 0, 1)], topic_ids={TOPIC: "second"}))
+
+    restored = await (await opened(world)).restore()
+
+    assert {(TOPIC, 0): 0, (TOPIC, 1): 10} == read_from_0
+    assert {(TOPIC, 0): 4, (TOPIC, 1): 10} == restored.offsets
+    assert {(TOPIC, 0): "second", (TOPIC, 1): "first"} == restored.topic_ids
+
+
+async def test_who_does_not_know_the_id_leaves_it_as_it_is(world, store):
+    await store.commit(a_unit(skipped=[(TOPIC, 0, 9)], topic_ids={TOPIC: "first"}))
+    await store.commit(a_unit(2, skipped=[(TOPIC, 0, 4)]))
+
+    restored = await (await opened(world)).restore()
+
+    assert ({(TOPIC, 0): 10}, {(TOPIC, 0): "first"}) == (restored.offsets, restored.topic_ids)
+
+
 async def test_a_deadline_has_no_offset(world, store):
     deadline = msgspec.structs.replace(a_message(1), offset=-1)
 

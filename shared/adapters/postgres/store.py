@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database
@@ -39,9 +39,15 @@ class PostgresStore:
             f"SELECT seq, digest FROM {schema}.audit WHERE shard = $1 ORDER BY seq DESC LIMIT 1",
             shard,
         )
+        rows = await self._offset_rows()
         return Restored(
             epoch=self._lease.epoch,
-            offsets=await self._offsets(),
+            offsets={(row["topic"], row["partition"]): row["next_offset"] for row in rows},
+            topic_ids={
+                (row["topic"], row["partition"]): row["topic_id"]
+                for row in rows
+                if row["topic_id"]
+            },
             unacked=await self._unacked(mark["acked_seq"]),
             next_seq=mark["next_seq"],
             acked_seq=mark["acked_seq"],
@@ -56,13 +62,12 @@ class PostgresStore:
         """Make the partitions of the coming days, drop those that are old."""
         await self._database.fetch(f"SELECT {self._schema}.maintain()")
 
-    async def _offsets(self) -> dict[tuple[str, int], int]:
-        rows = await self._database.fetch(
-            "SELECT topic, partition, next_offset"
+    async def _offset_rows(self) -> Sequence[Mapping[str, Any]]:
+        return await self._database.fetch(
+            "SELECT topic, partition, next_offset, topic_id"
             f" FROM {self._schema}.consumer_offset WHERE shard = $1",
             self._shard,
         )
-        return {(row["topic"], row["partition"]): row["next_offset"] for row in rows}
 
     async def _unacked(self, acked_seq: int) -> list[OutboxRow]:
         rows = await self._database.fetch(

@@ -104,14 +104,18 @@ def _add_offsets(statement: UnitStatement, schema: str, unit: Unit) -> None:
         return
     statement.add(
         "offset_rows",
-        f"INSERT INTO {schema}.consumer_offset AS c (shard, topic, partition, next_offset)"
-        " SELECT {shard}, t, p, o FROM unnest({0}::text[], {1}::int[], {2}::bigint[])"
-        " AS r(t, p, o) ON CONFLICT (shard, topic, partition) DO UPDATE"
-        " SET next_offset = greatest(c.next_offset, excluded.next_offset) RETURNING 1",
+        f"INSERT INTO {schema}.consumer_offset AS c (shard, topic, partition, next_offset,"
+        " topic_id) SELECT {shard}, t, p, o, i FROM unnest({0}::text[], {1}::int[], {2}::bigint[],"
+        " {3}::text[]) AS r(t, p, o, i) ON CONFLICT (shard, topic, partition) DO UPDATE"
+        # Offsets of two topics of one name are not compared (ADR 83).
+        " SET next_offset = CASE WHEN c.topic_id <> excluded.topic_id THEN excluded.next_offset"
+        " ELSE greatest(c.next_offset, excluded.next_offset) END,"
+        " topic_id = coalesce(excluded.topic_id, c.topic_id) RETURNING 1",
         (
             [topic for topic, _ in offsets],
             [partition for _, partition in offsets],
             list(offsets.values()),
+            [unit.topic_ids.get(topic) for topic, _ in offsets],
         ),
         None,
     )
