@@ -146,6 +146,7 @@ class MemoryStore:
         row = self._row()
         return Restored(
             epoch=self._lease.epoch,
+            shard=self._lease.shard,
             offsets=dict(row.offsets),
             topic_ids=dict(row.topic_ids),
             unacked=[one for one in row.outbox if one.seq > row.acked_seq],

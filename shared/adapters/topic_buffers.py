@@ -42,6 +42,10 @@ class TopicBuffers:
         """Records of all topics."""
         return sum(len(buffer) for buffer in self._buffers.values())
 
+    def __contains__(self, topic: str) -> bool:
+        """Whether there are records of this topic."""
+        return topic in self._buffers
+
     def put(self, topic: str, messages: Collection[RawMessage]) -> None:
         """Add records behind those of their topic."""
         if messages:

@@ -8,6 +8,7 @@
     |-- SlotTaken            another process has this one's name: end, a person must choose
     |-- Rejected             the content of a unit is refused: halve the batch
     |-- TaskEnded            a task of the session ended by itself: begin a new life
+    |-- LogLost              records that were not read are gone: wait, a person must choose
     |-- ClockStepped         the clock does not agree with the database's: wait until it does
     `-- ResourceVersionExpired  a watch cannot go on: list again
 
@@ -16,6 +17,8 @@ these: it is a fact (ADR 2).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 
 class MusterError(Exception):
@@ -52,6 +55,17 @@ class TaskEnded(MusterError):  # noqa: N818
 
 class ClockStepped(MusterError):  # noqa: N818
     """The clock of this machine and the database's do not agree: a time from it means nothing."""
+
+
+class LogLost(MusterError):  # noqa: N818
+    """Records of the log are gone that were not read; to read on would pass over them.
+
+    `sentences`, by (topic, partition), tell what is lost, and what can be done.
+    """
+
+    def __init__(self, sentences: Mapping[tuple[str, int], str]) -> None:
+        super().__init__("; ".join(sentences.values()))
+        self.sentences = sentences
 
 
 class ResourceVersionExpired(MusterError):  # noqa: N818

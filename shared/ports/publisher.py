@@ -25,6 +25,17 @@ class RawMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why the record has no content here: "field: rule", as the codec tells what is malformed."""
 
 
+class PartitionLog(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the log of one partition is now."""
+
+    topic_id: str
+    """Another one after the topic was deleted and made again; "" where the broker gives none."""
+    start_offset: int
+    """Of the first record that is kept, or where it would be."""
+    end_offset: int
+    """Behind the last record."""
+
+
 class Publisher(Protocol):
     """Writes to the log."""
 
@@ -45,14 +56,16 @@ class Subscription(Protocol):
     """Reads assigned partitions, from the offsets in the database."""
 
     async def assign(
-        self, offsets: Mapping[tuple[str, int], int]
-    ) -> Mapping[tuple[str, int], int]:
-        """Read these (topic, partition) from these offsets on; other topics are left as they are.
+        self, offsets: Mapping[tuple[str, int], int | None]
+    ) -> Mapping[tuple[str, int], PartitionLog]:
+        """Read these (topic, partition) from these offsets on; what their logs are now.
 
-        The offsets behind their last records of now.
+        None: from the first record that is kept. Other topics are left as they are. The
+        partitions of a topic come together: a topic that is assigned again is read anew, in the
+        partitions named only, and what was buffered of it is dropped.
 
-        The partitions of a topic come together: a topic that is assigned again is read anew, in
-        the partitions named only, and what was buffered of it is dropped.
+        Raises:
+            Transient: the broker is away, or tells nothing of a topic.
         """
         ...
 
@@ -60,6 +73,10 @@ class Subscription(Protocol):
         """At most `max_messages`, as soon as there is one; empty after `wait_seconds`.
 
         Mostly in order of arrival; a backlog of one topic does not hold up another.
+
+        Raises:
+            Transient: a topic cannot be read on, and what was buffered of it is given out. Its
+                log has no such offset, or it was deleted and made again; `assign` tells which.
         """
         ...
 

@@ -87,6 +87,7 @@ class Restored:
     """What a shard's next holder starts from."""
 
     epoch: int
+    shard: str = ""
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     """Next offset to read by (topic, partition)."""
     topic_ids: dict[tuple[str, int], str] = field(default_factory=dict)

@@ -9,14 +9,19 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 
-def health_app(ready: Callable[[], bool]) -> web.Application:
-    """The application; `ready` says whether the service processes messages now."""
+def health_app(ready: Callable[[], bool], why_not: Callable[[], str] = str) -> web.Application:
+    """The application; `ready` says whether the service processes messages now.
+
+    `why_not`: what a person must know of while it does not; "" where there is nothing to do.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        return web.Response(text="ready\n") if ready() else web.Response(status=503, text="no\n")
+        if ready():
+            return web.Response(text="ready\n")
+        return web.Response(status=503, text=f"{why_not() or 'no'}\n")
 
     async def metrics(_: web.Request) -> web.Response:
         body = await asyncio.to_thread(generate_latest)

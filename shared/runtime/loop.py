@@ -14,7 +14,7 @@ import structlog
 
 from shared.events.topics import team_of
 from shared.ports.clock import Clock
-from shared.ports.errors import MusterError, SlotTaken
+from shared.ports.errors import LogLost, MusterError, SlotTaken
 from shared.ports.publisher import Subscription
 from shared.ports.reader import Reader
 from shared.ports.store import Restored
@@ -22,12 +22,15 @@ from shared.runtime import telemetry
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Handler
 from shared.runtime.intake import Batch, Seen
+from shared.runtime.losses import Losses
 from shared.runtime.polling import Polling
 from shared.runtime.session import Session
 from shared.runtime.units import Units
 
 FAILED_LIVES_MAX: Final = 120
 BACKOFF_SECONDS: Final = 0.25
+LOST_BACKOFFS: Final = 40
+"""So many of these between two looks at a log that has lost records: each loads the memory."""
 CLOCK_SECONDS: Final = 0.5
 """Between two looks at a clock that is off."""
 
@@ -65,6 +68,7 @@ class Loop:
         self._failpoints = failpoints
         self._beats = beats
         self._stopping = False
+        self._losses = Losses(handler.name, log)
         self._units = Units(
             handler=handler,
             session=session,
@@ -82,6 +86,11 @@ class Loop:
             batch_messages_max=batch_messages_max,
         )
 
+    @property
+    def why_not_ready(self) -> str:
+        """What a person must know of, a line each; "" for what passes by itself."""
+        return "\n".join(self._losses.sentences)
+
     def stop(self) -> None:
         """Finish the batch in hand, then return from `run`."""
         self._stopping = True
@@ -98,6 +107,8 @@ class Loop:
             except SlotTaken:
                 await self._end(graceful=False)
                 raise
+            except LogLost as error:
+                await self._hold(error)
             except MusterError as error:
                 failed += 1
                 await self._end_life(error)
@@ -113,10 +124,23 @@ class Loop:
     async def _begin(self) -> None:
         self._beats.beat()
         restored = await self._units.open()
-        self._polling.forget(restored.offsets)
-        await self._polling.assign()
+        self._polling.forget(restored)
+        await self._assign()
+        self._losses.over()
         self.ready = True
         self._log.info("ready", **_sizes(restored))
+
+    async def _assign(self) -> None:
+        self._session.topic_ids = await self._polling.assign()
+
+    async def _hold(self, error: LogLost) -> None:
+        """Decide nothing, and look again after a while whether a person has chosen."""
+        self.ready = False
+        self._losses.tell(error)
+        await self._end(graceful=True)
+        for _ in range(LOST_BACKOFFS):
+            if self._waits():
+                await asyncio.sleep(BACKOFF_SECONDS)
 
     async def _end(self, *, graceful: bool) -> None:
         await self._units.suspend()
@@ -144,7 +168,7 @@ class Loop:
             return False
         self._count(batch)
         await self._units.process(batch.fresh, batch)
-        await self._polling.assign()
+        await self._assign()
         return True
 
     def _count(self, batch: Batch) -> None:

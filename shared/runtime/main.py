@@ -149,7 +149,9 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
         asyncio.get_running_loop().add_signal_handler(number, loop.stop)
     runner = None
     if settings.http_port:
-        app = health_app(lambda: _is_ready(loop, parts.session, handler))
+        app = health_app(
+            lambda: _is_ready(loop, parts.session, handler), lambda: loop.why_not_ready
+        )
         runner = await serve(app, settings.http_host, settings.http_port)
     watchdog.start()
     lag = asyncio.create_task(watch_lag(loop, subscription, handler.name, settings.stuck_seconds))

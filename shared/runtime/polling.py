@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from shared.events.codec import type_of
@@ -10,10 +11,12 @@ from shared.events.envelope import Received
 from shared.events.registry import TYPE_BY_NAME
 from shared.ports.clock import Clock
 from shared.ports.publisher import RawMessage, Subscription
+from shared.ports.store import Restored
 from shared.runtime.catching_up import CatchingUp
 from shared.runtime.dedupe import RecentIds
 from shared.runtime.handler import Handler, Patient, Recent, Selective, Versioned
 from shared.runtime.intake import Batch, Seen, handled_before, payloads_of, sort_out
+from shared.runtime.positions import Place, Positions
 
 POLL_SECONDS: Final = 0.2
 OFFSETS_SECONDS: Final = 1.0
@@ -41,7 +44,7 @@ class Polling:
         self._clock = clock
         self._batch_messages_max = batch_messages_max
         self._assigned: set[tuple[str, int]] = set()
-        self._offsets: dict[tuple[str, int], int] = {}
+        self._positions = Positions(handler.name)
         self._catching_up = CatchingUp(clock)
         self._passed_over = _passed_over(handler)
         self._since_ms = handler.since_ms if isinstance(handler, Recent) else _from_the_beginning
@@ -51,15 +54,19 @@ class Polling:
         """Offsets of messages that were passed over, to be noted with the next unit."""
         self._skipped_since = 0.0
 
-    def forget(self, offsets: dict[tuple[str, int], int]) -> None:
-        """Nothing is read yet; what is committed begins at these offsets."""
+    def forget(self, restored: Restored) -> None:
+        """Nothing is read yet; what is committed says where to begin."""
         self._assigned = set()
         self._skipped = []
-        self._offsets = dict(offsets)
+        self._positions.restore(restored)
         self._catching_up.forget()
 
-    async def assign(self) -> None:
-        """Read what the handler wants and does not read yet."""
+    async def assign(self) -> Mapping[str, str]:
+        """Read what the handler wants and does not read yet; ids of all topics that it reads.
+
+        Raises:
+            LogLost: records that were not read are gone.
+        """
         wanted = {
             (topic.name, partition)
             for topic, partitions in self._handler.topics()
@@ -67,9 +74,20 @@ class Polling:
         }
         fresh = wanted - self._assigned
         if fresh:
-            offsets = {one: self._offsets.get(one, 0) for one in fresh}
-            self._catching_up.expect(offsets, await self._subscription.assign(offsets))
+            await self._begin(fresh)
             self._assigned |= fresh
+        return self._positions.topic_ids
+
+    async def _begin(self, fresh: Collection[Place]) -> None:
+        wanted = self._positions.wanted(fresh)
+        logs = await self._subscription.assign(wanted)
+        starts = self._positions.starts(logs, begun_late=bool(self._assigned))
+        elsewhere = {place[0] for place, at in starts.items() if wanted[place] not in {at, None}}
+        if elsewhere:
+            again = {place: at for place, at in starts.items() if place[0] in elsewhere}
+            await self._subscription.assign(again)
+        self._skipped += self._positions.to_note(starts)
+        self._catching_up.expect(starts, {place: log.end_offset for place, log in logs.items()})
 
     async def close(self) -> None:
         """Read no more."""

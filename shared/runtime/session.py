@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -55,6 +55,8 @@ class Session:
         failpoints: Failpoints,
     ) -> None:
         self.source = source
+        self.topic_ids: Mapping[str, str] = {}
+        """Ids of the topics that are read, noted with the offsets."""
         self.relay = Relay(publisher, failpoints, 0)
         self._lease = lease
         self._store = store
@@ -168,6 +170,7 @@ class Session:
                 self.source, self._counters, outcome, consumed=consumed, dead=dead, now_ms=now_ms
             )
             unit.skipped = skipped
+            unit.topic_ids = self.topic_ids
             unit.acked_seq = self._marked_seq = self.relay.acked_seq
             await self._failpoints.reach("unit.before_commit")
             await self._commit_bounded(unit)

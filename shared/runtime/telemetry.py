@@ -45,6 +45,12 @@ OUTBOX_WAITING = Gauge("muster_outbox_waiting", "Committed, not yet acknowledged
 CLOCK_OFF = Gauge(
     "muster_clock_off_seconds", "Clock of the machine ahead of the database's.", ["service"]
 )
+LOG_LOST = Gauge(
+    "muster_log_lost",
+    "1 while records of the topic are gone that were not read: nothing is decided, /readyz says"
+    " what to do.",
+    ["service", "topic"],
+)
 LAG = Gauge("muster_consumer_lag", "Records on the broker not read yet.", ["service"])
 
 

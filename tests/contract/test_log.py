@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
+from shared.adapters.kafka import KafkaPublisher, KafkaSubscription, reading
 from shared.adapters.kafka.topics import create_topics
 from shared.adapters.memory_log import MemoryLog, MemoryPublisher, MemorySubscription
 from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
+from tests.support.lost_log import recreate, trim
 from tests.support.protocol import a_row
 
 TOPIC = SUBMISSION_COMMANDS.name
@@ -23,11 +24,16 @@ OTHER = QUEUE_FACTS.name
 
 @dataclass
 class World:
-    """A publisher, a subscription, and a way to break the publishing in the middle."""
+    """A publisher, a subscription, and what can happen to them and to the topic."""
 
     publisher: Any
     subscription: Any
     break_after: Any
+    """Breaks the publishing in the middle."""
+    recreate: Any
+    """Deletes the topic and makes it again."""
+    trim: Any
+    """Removes the records of partition 0 below an offset."""
 
     async def read(self, count: int, seconds: float = 10) -> list[Any]:
         """Poll until `count` records came, or the time is over."""
@@ -42,17 +48,32 @@ class World:
 async def world(request, topic_prefix):
     if request.param == "memory":
         log = MemoryLog()
-        yield World(MemoryPublisher(log), MemorySubscription(log), _breaker_of(log))
+        yield World(
+            MemoryPublisher(log),
+            MemorySubscription(log),
+            _breaker_of(log),
+            lambda: _at_once(log.recreate, TOPIC),
+            lambda before: _at_once(log.trim, TOPIC, 0, before),
+        )
         return
     bootstrap = request.getfixturevalue("kafka")
-    await create_topics(
-        KafkaAccess(bootstrap=bootstrap), topic_prefix, [SUBMISSION_COMMANDS, QUEUE_FACTS]
+    access = KafkaAccess(bootstrap=bootstrap)
+    await create_topics(access, topic_prefix, [SUBMISSION_COMMANDS, QUEUE_FACTS])
+    publisher = KafkaPublisher(access, topic_prefix)
+    subscription = KafkaSubscription(access, topic_prefix)
+    yield World(
+        publisher,
+        subscription,
+        lambda rows: _break_kafka(publisher, rows),
+        lambda: recreate(access, topic_prefix, SUBMISSION_COMMANDS),
+        lambda before: trim(access, topic_prefix, SUBMISSION_COMMANDS, before),
     )
-    publisher = KafkaPublisher(KafkaAccess(bootstrap=bootstrap), topic_prefix)
-    subscription = KafkaSubscription(KafkaAccess(bootstrap=bootstrap), topic_prefix)
-    yield World(publisher, subscription, lambda rows: _break_kafka(publisher, rows))
     await publisher.close()
     await subscription.close()
+
+
+async def _at_once(change, *arguments):
+    change(*arguments)
 
 
 def _breaker_of(log):
@@ -124,12 +145,78 @@ async def test_the_placement_of_the_largest_gang_passes(world):
     assert len(messages[1].value) > 4_000_000
 
 
-async def test_who_begins_to_read_is_told_where_the_records_of_now_end(world):
+async def test_who_begins_to_read_is_told_what_the_logs_are_now(world):
     await world.publisher.publish([a_row(1), a_row(2), a_row(3, partition=1)])
+    await world.trim(1)
 
-    places = {(TOPIC, 0): 1, (TOPIC, 1): 0, (TOPIC, 2): 0}
+    logs = await world.subscription.assign({(TOPIC, 0): 1, (TOPIC, 1): 0, (TOPIC, 2): None})
+    (other,) = (await world.subscription.assign({(OTHER, 0): 0})).values()
 
-    assert {(TOPIC, 0): 2, (TOPIC, 1): 1, (TOPIC, 2): 0} == await world.subscription.assign(places)
+    spans = {place[1]: (log.start_offset, log.end_offset) for place, log in logs.items()}
+    assert {0: (1, 2), 1: (0, 1), 2: (0, 0)} == spans
+    (topic_id,) = {log.topic_id for log in logs.values()}
+    assert "" not in {topic_id, other.topic_id}
+    assert topic_id != other.topic_id
+
+
+async def test_the_id_of_a_topic_stays_until_it_is_made_again(world):
+    places = {(TOPIC, 0): 0}
+    first = (await world.subscription.assign(places))[TOPIC, 0]
+    await world.publisher.publish([a_row(1)])
+    again = (await world.subscription.assign(places))[TOPIC, 0]
+
+    await world.recreate()
+    second = (await world.subscription.assign(places))[TOPIC, 0]
+
+    assert first.topic_id == again.topic_id != second.topic_id
+    assert (0, 0) == (second.start_offset, second.end_offset)
+
+
+async def test_without_an_offset_reading_begins_at_the_first_record_that_is_kept(world):
+    await world.publisher.publish([a_row(number) for number in range(1, 6)])
+    await world.trim(3)
+
+    await world.subscription.assign({(TOPIC, 0): None})
+
+    assert [4, 5] == seqs(await world.read(2))
+
+
+@pytest.mark.parametrize("offset", [2, 6])
+async def test_an_offset_that_is_not_in_the_log_is_told_and_nothing_is_passed_over(world, offset):
+    await world.publisher.publish([a_row(number) for number in range(1, 6)])
+    await world.trim(3)
+    await world.subscription.assign({(TOPIC, 0): offset})
+
+    with pytest.raises(Transient, match=TOPIC):
+        await world.read(1)
+
+
+async def test_what_was_read_is_given_out_before_it_is_told_that_no_more_can_be_read(world):
+    await world.publisher.publish([a_row(1), a_row(2), a_row(3)])
+    await world.subscription.assign({(TOPIC, 0): 0})
+    await asyncio.sleep(0.5)
+    first = await world.subscription.poll(1, 10)
+
+    await world.recreate()
+    await asyncio.sleep(1)
+    second = await world.subscription.poll(2, 0)
+
+    assert [1, 2, 3] == seqs([*first, *second])
+    with pytest.raises(Transient, match=TOPIC):
+        await world.read(1)
+
+
+async def test_a_topic_made_again_while_it_is_read_is_told(world, monkeypatch):
+    monkeypatch.setattr(reading, "TOPIC_ID_SECONDS", 0.2)
+    await world.publisher.publish([a_row(1), a_row(2)])
+    await world.subscription.assign({(TOPIC, 0): 0})
+    assert [1, 2] == seqs(await world.read(2))
+
+    await world.recreate()
+    await world.publisher.publish([a_row(number) for number in range(3, 8)])
+
+    with pytest.raises(Transient, match=TOPIC):
+        await world.read(9)
 
 
 async def test_reading_begins_at_the_offset_given(world):

@@ -113,7 +113,7 @@ async def _read_log(
 async def _found(
     subscription: KafkaSubscription, wanted: AbstractSet[Place]
 ) -> dict[Place, Received]:
-    await subscription.assign({(topic, partition): 0 for topic, partition, _ in wanted})
+    await subscription.assign({(topic, partition): None for topic, partition, _ in wanted})
     found: dict[Place, Received] = {}
     while len(found) < len(wanted):
         messages = await subscription.poll(5_000, IDLE_SECONDS)

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Collection, Mapping
 from typing import Final, Protocol
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import CorruptRecordException, KafkaError, UnsupportedCodecError
+from aiokafka.errors import (
+    CorruptRecordException,
+    KafkaError,
+    UnknownTopicOrPartitionError,
+    UnsupportedCodecError,
+)
 from aiokafka.structs import ConsumerRecord
 
 from shared.adapters.kafka.client import REQUEST_TIMEOUT_MS, options, start, stop
+from shared.adapters.kafka.topic_ids import topic_id
 from shared.adapters.kafka.unpacking import Unpacking
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
-from shared.ports.publisher import RawMessage
+from shared.ports.publisher import PartitionLog, RawMessage
 
 FETCH_BYTES: Final = 2 << 20
 """Of one partition in one answer."""
 FETCH_WAIT_MS: Final = 500
 POLL_RECORDS: Final = 500
 ACCESS_SECONDS: Final = 5.0
+UNKNOWN_SECONDS: Final = 0.1
+"""Before a broker that does not know the topic is asked again."""
+TOPIC_ID_SECONDS: Final = 5.0
+"""Between two looks at the id of a topic that is read."""
 CAREFUL_RECORDS: Final = 2_000
 """Records read one by one after one that could not be read."""
 UNREADABLE: Final = (
@@ -45,7 +56,7 @@ class Receiver(Protocol):
         """Returns when more may be read ahead."""
         ...
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, topic: str, error: Exception) -> None:
         """The consumer has ended."""
         ...
 
@@ -59,11 +70,14 @@ class TopicReader:
         self._name = f"{prefix}.{topic}"
         self._receiver = receiver
         self._positions: dict[int, int] = {}
+        self._topic_id = ""
+        self._id_asked_at = 0.0
+        """Seconds of the event loop."""
         self._pump: asyncio.Task[None] | None = None
         self._consumer = AIOKafkaConsumer(
             **options(access),
             enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            auto_offset_reset="none",  # what is not in the log any more is never passed over
             fetch_max_wait_ms=FETCH_WAIT_MS,
             max_partition_fetch_bytes=FETCH_BYTES,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
@@ -72,8 +86,8 @@ class TopicReader:
         )
         self._unpacking = Unpacking(self._consumer)
 
-    async def begin(self, offsets: Mapping[int, int]) -> dict[int, int]:
-        """Read from these offsets by partition; the offsets behind the last records of now.
+    async def begin(self, offsets: Mapping[int, int | None]) -> dict[int, PartitionLog]:
+        """Read from these offsets by partition, None: from the first record; their logs of now.
 
         Raises:
             Transient: the broker is away, or tells nothing of the topic.
@@ -82,32 +96,54 @@ class TopicReader:
         try:
             await start(self._consumer, self._access)
             self._consumer.assign(list(places.values()))
-            ends = await self._ends(places.values())
+            logs = await self._logs(places.values())
         except BaseException:
             await stop(self._consumer)
             raise
-        for partition, offset in offsets.items():
-            self._consumer.seek(places[partition], offset)
-        self._positions = dict(offsets)
+        self._positions = {
+            partition: logs[partition].start_offset if offset is None else offset
+            for partition, offset in offsets.items()
+        }
+        for partition, position in self._positions.items():
+            self._consumer.seek(places[partition], position)
         self._pump = asyncio.create_task(self._read())
-        return {place.partition: end for place, end in ends.items()}
+        return logs
 
-    async def _ends(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Ends of `places`; without access a consumer would wait for ever, and silently.
+    async def _logs(self, places: Collection[TopicPartition]) -> dict[int, PartitionLog]:
+        """The logs of `places`; without access a consumer would wait for ever, and silently.
+
+        The id comes first: offsets of a topic that is made again in this moment are then taken
+        for the old one's, and `_check_topic` finds the new id.
 
         Raises:
-            Transient: its ends are not told.
+            Transient: nothing is told of them.
         """
         try:
             async with asyncio.timeout(ACCESS_SECONDS):
-                ends: dict[TopicPartition, int] = await self._consumer.end_offsets(places)
+                self._topic_id = await self._first_topic_id()
+                self._id_asked_at = asyncio.get_running_loop().time()
+                starts = await self._consumer.beginning_offsets(places)
+                ends = await self._consumer.end_offsets(places)
         except (KafkaError, TimeoutError) as error:
             who = self._access.user or "nobody"
             raise Transient(
                 f"consumer: nothing is told of {self._name}: there is no such topic, or {who} may"
                 f" not read it ({type(error).__name__})"
             ) from error
-        return ends
+        return {
+            place.partition: PartitionLog(
+                topic_id=self._topic_id, start_offset=starts[place], end_offset=ends[place]
+            )
+            for place in places
+        }
+
+    async def _first_topic_id(self) -> str:
+        """Its id; a topic that was just made is not known to every broker at once."""
+        while True:
+            try:
+                return await topic_id(self._consumer, self._name)
+            except UnknownTopicOrPartitionError:
+                await asyncio.sleep(UNKNOWN_SECONDS)
 
     async def _read(self) -> None:
         """Hand on what comes; stop reading ahead while there is no room."""
@@ -125,8 +161,25 @@ class TopicReader:
                 for place, records in groups.items():
                     self._hand_on(place.partition, records)
                 await self._receiver.room(self._topic)
-        except (KafkaError, OSError, *UNREADABLE) as error:
-            self._receiver.fail(error)
+                await self._check_topic()
+        except (KafkaError, OSError, Transient, *UNREADABLE) as error:
+            self._receiver.fail(self._topic, error)
+
+    async def _check_topic(self) -> None:
+        """A topic made again in its place would be read on at the offset of the old one.
+
+        Raises:
+            Transient: it has another id than at the beginning.
+        """
+        now = asyncio.get_running_loop().time()
+        if now - self._id_asked_at < TOPIC_ID_SECONDS:
+            return
+        self._id_asked_at = now
+        with contextlib.suppress(KafkaError, OSError, TimeoutError):  # asked again later
+            async with asyncio.timeout(ACCESS_SECONDS):
+                found = await topic_id(self._consumer, self._name)
+            if found != self._topic_id:
+                raise Transient(f"{self._name} was deleted and made again")
 
     def _step_over(self, error: Exception, *, found: bool) -> None:
         """Go back and read one by one; the one that cannot be read then is passed on empty.

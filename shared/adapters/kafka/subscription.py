@@ -15,7 +15,7 @@ from shared.adapters.kafka.reading import TopicReader
 from shared.adapters.topic_buffers import TopicBuffers
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
-from shared.ports.publisher import RawMessage
+from shared.ports.publisher import PartitionLog, RawMessage
 
 
 class KafkaSubscription:
@@ -28,42 +28,45 @@ class KafkaSubscription:
         self._buffers = TopicBuffers(first)
         self._arrived = asyncio.Event()
         self._taken = asyncio.Event()
-        self._failure: Exception | None = None
+        self._failures: dict[str, Exception] = {}
+        """Why a topic is read no more."""
         self._delivered = 0
 
     async def assign(
-        self, offsets: Mapping[tuple[str, int], int]
-    ) -> Mapping[tuple[str, int], int]:
+        self, offsets: Mapping[tuple[str, int], int | None]
+    ) -> Mapping[tuple[str, int], PartitionLog]:
         """Start a reader for each topic named; one that existed is replaced.
 
         Raises:
             Transient: a reader could not start; those that could read on until `close`.
         """
-        by_topic: dict[str, dict[int, int]] = {}
+        by_topic: dict[str, dict[int, int | None]] = {}
         for (topic, partition), offset in offsets.items():
             by_topic.setdefault(topic, {})[partition] = offset
         await asyncio.gather(*map(self._end, by_topic))
-        self._failure = None
         begun = (self._begin(topic, parts) for topic, parts in by_topic.items())
-        ends: dict[tuple[str, int], int] = {}
+        logs: dict[tuple[str, int], PartitionLog] = {}
         # All are waited for: aiokafka leaves the connection of a start that is cancelled open.
         for found in await asyncio.gather(*begun, return_exceptions=True):
             if isinstance(found, BaseException):
                 raise found
-            ends |= found
-        return ends
+            logs |= found
+        return logs
 
-    async def _begin(self, topic: str, offsets: Mapping[int, int]) -> dict[tuple[str, int], int]:
+    async def _begin(
+        self, topic: str, offsets: Mapping[int, int | None]
+    ) -> dict[tuple[str, int], PartitionLog]:
         reader = TopicReader(self._access, self._prefix, topic, self)
-        ends = await reader.begin(offsets)
+        logs = await reader.begin(offsets)
         self._readers[topic] = reader
-        return {(topic, partition): end for partition, end in ends.items()}
+        return {(topic, partition): log for partition, log in logs.items()}
 
     async def _end(self, topic: str) -> None:
         reader = self._readers.pop(topic, None)
         if reader is not None:
             await reader.close()
         self._buffers.drop(topic)
+        self._failures.pop(topic, None)
 
     def put(self, topic: str, messages: Sequence[RawMessage]) -> None:
         """A reader brings records."""
@@ -76,21 +79,25 @@ class KafkaSubscription:
             self._taken.clear()
             await self._taken.wait()
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, topic: str, error: Exception) -> None:
         """A reader has ended."""
-        self._failure = error
+        self._failures[topic] = error
         self._arrived.set()
 
     async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
-        """What has arrived; raises Transient when a consumer has failed."""
+        """What has arrived; raises Transient when a consumer has failed.
+
+        Not before what it had read is given out: the log may have lost that meanwhile.
+        """
         if not self._buffers:
             self._arrived.clear()
-            if self._failure is None:
+            if not self._failures:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(wait_seconds):
                         await self._arrived.wait()
-        if self._failure is not None:
-            raise Transient(f"consumer: {self._failure}")
+        for topic, error in self._failures.items():
+            if topic not in self._buffers:
+                raise Transient(f"consumer of {topic}: {type(error).__name__} {error}")
         messages = self._buffers.take(max_messages)
         self._taken.set()
         self._delivered += len(messages)

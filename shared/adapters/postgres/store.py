@@ -42,6 +42,7 @@ class PostgresStore:
         rows = await self._offset_rows()
         return Restored(
             epoch=self._lease.epoch,
+            shard=self._shard,
             offsets={(row["topic"], row["partition"]): row["next_offset"] for row in rows},
             topic_ids={
                 (row["topic"], row["partition"]): row["topic_id"]

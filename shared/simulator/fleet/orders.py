@@ -35,14 +35,12 @@ class Orders:
         self._poke = poke
 
     async def follow(self, subscription: Subscription, cell: int) -> None:
-        """Obey until cancelled; a broker that is away is waited for."""
-        offset = 0
+        """Obey until cancelled; a broker that is away is waited for, and all is read again."""
         while True:
             try:
-                await subscription.assign({(AGENT_COMMANDS.name, cell): offset})
+                await subscription.assign({(AGENT_COMMANDS.name, cell): None})
                 while True:
                     for raw in await subscription.poll(POLL_MESSAGES, POLL_SECONDS):
-                        offset = raw.offset + 1
                         with suppress(Malformed):
                             self.obey(raw)
             except Transient:

@@ -10,6 +10,9 @@ import pytest
 from shared.adapters.kafka import KafkaSubscription, subscription
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
+from shared.ports.publisher import PartitionLog
+
+LOG = PartitionLog(topic_id="one", start_offset=0, end_offset=7)
 
 
 class SlowReader:
@@ -21,13 +24,13 @@ class SlowReader:
     def __init__(self, _access: KafkaAccess, _prefix: str, topic: str, _receiver: object) -> None:
         self._topic = topic
 
-    async def begin(self, offsets: Mapping[int, int]) -> dict[int, int]:
-        """Ends of the partitions, as `TopicReader.begin` tells them."""
+    async def begin(self, offsets: Mapping[int, int | None]) -> dict[int, PartitionLog]:
+        """Logs of the partitions, as `TopicReader.begin` tells them."""
         if self._topic == "refused":
             raise Transient("nobody is let in")
         await asyncio.sleep(0.05)
         self.started.append(self._topic)
-        return dict.fromkeys(offsets, 7)
+        return dict.fromkeys(offsets, LOG)
 
     async def close(self) -> None:
         """Tell that it ended."""
@@ -56,10 +59,10 @@ async def test_a_reader_that_is_refused_leaves_no_other_one_starting(
     assert readers.closed == ["granted"]
 
 
-async def test_ends_are_told_of_each_partition_of_each_topic(readers: type[SlowReader]) -> None:
+async def test_the_log_of_each_partition_of_each_topic_is_told(readers: type[SlowReader]) -> None:
     topics = KafkaSubscription(KafkaAccess(bootstrap="127.0.0.1:9"), "test-")
 
-    ends = await topics.assign({("a", 0): 0, ("a", 1): 3, ("b", 0): 0})
+    logs = await topics.assign({("a", 0): 0, ("a", 1): 3, ("b", 0): None})
 
-    assert ends == {("a", 0): 7, ("a", 1): 7, ("b", 0): 7}
+    assert logs == {("a", 0): LOG, ("a", 1): LOG, ("b", 0): LOG}
     assert sorted(readers.started) == ["a", "b"]

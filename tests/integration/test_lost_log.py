@@ -1,0 +1,155 @@
+"""Kafka loses records while a service is away, or a whole topic: nothing is skipped in silence."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from deploy.local.processes import free_port
+from shared.adapters.kafka import KafkaSubscription, reading
+from shared.adapters.kafka.topics import create_topics
+from shared.events.topics import SUBMISSION_COMMANDS, TOPICS
+from shared.ports.errors import Transient
+from shared.ports.kafka_access import KafkaAccess
+from tests.fixtures.servers import Database
+from tests.support.chain import Chain
+from tests.support.lost_log import recreate, trim
+
+TOPIC = SUBMISSION_COMMANDS.name
+READY_SECONDS = 30
+
+
+@pytest.fixture
+async def chain(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Chain]:
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, TOPICS)
+    chain = Chain(kafka, database, topic_prefix)
+    yield chain
+    chain.stop()
+
+
+async def _passed(chain: Chain, count: int) -> None:
+    """So many messages go through both services; then the first service ends."""
+    first = chain.start("admission")
+    chain.start("quota")
+    await chain.feed(count=count)
+    await chain.settled(wanted=count)
+    assert "ok" == await chain.verdict(count)
+    first.terminate()
+    await asyncio.to_thread(first.wait, timeout=20)
+
+
+async def test_what_was_acknowledged_after_a_topic_was_made_again_is_consumed(
+    chain: Chain,
+) -> None:
+    await _passed(chain, 30)
+    await recreate(KafkaAccess(bootstrap=chain.kafka), chain.prefix, SUBMISSION_COMMANDS)
+    await chain.feed(30, count=40)
+
+    chain.start("admission")
+    await chain.settled(wanted=70, seconds=20)
+
+    assert "ok" == await chain.verdict(70)
+    assert "40" == _stored(chain, "next_offset")
+
+
+async def test_a_log_trimmed_beyond_its_reader_is_told_until_a_person_accepts_the_loss(
+    chain: Chain,
+) -> None:
+    await _passed(chain, 20)
+    await chain.feed(20, count=20)
+    await trim(KafkaAccess(bootstrap=chain.kafka), chain.prefix, SUBMISSION_COMMANDS, 30)
+
+    port = free_port()
+    process = chain.start("admission", http_port=port, stdout=subprocess.PIPE)
+    told = await _readyz(port, 503, f"{TOPIC} partition 0: the log begins at offset 30")
+    metrics = await _get(port, "/metrics")
+    await asyncio.sleep(12)  # it looks again
+
+    assert "and 20 is next to be read: records that were removed unread: 10; " in told
+    assert f'muster_log_lost{{service="admission",topic="{TOPIC}"}} 1.0' in metrics[1]
+    assert (503, told) == await _get(port, "/readyz")
+    assert 20 == len(chain.effects())
+
+    chain.database.execute(told[told.index("UPDATE") :])
+    await _readyz(port, 200, "ready")
+    await chain.settled(wanted=30)
+    metrics = await _get(port, "/metrics")
+    process.terminate()
+    logged, _ = await asyncio.to_thread(process.communicate, timeout=20)
+
+    assert f'muster_log_lost{{service="admission",topic="{TOPIC}"}} 0.0' in metrics[1]
+    assert {f"w{number}" for number in [*range(20), *range(30, 40)]} == set(chain.effects())
+    assert 1 == logged.count("the log begins at offset 30")
+
+
+async def test_an_offset_of_before_ids_adopts_the_id_and_goes_on(chain: Chain) -> None:
+    await _passed(chain, 10)
+    first = _stored(chain, "topic_id")
+    chain.database.execute("UPDATE admission.consumer_offset SET topic_id = NULL")
+    await chain.feed(10, count=10)
+
+    chain.start("admission")
+    await chain.settled(wanted=20)
+
+    assert "ok" == await chain.verdict(20)
+    assert (first, "20") == (_stored(chain, "topic_id"), _stored(chain, "next_offset"))
+    name = SUBMISSION_COMMANDS.on_broker(chain.prefix)
+    client = AdminClient({"bootstrap.servers": chain.kafka})
+    told = client.describe_topics(TopicCollection([name]))[name]
+    text = str(told.result(10).topic_id)
+    assert first == text.translate(str.maketrans("+/", "-_", "="))  # as kafka-topics has it
+
+
+async def test_a_topic_that_has_another_id_is_not_read_on(
+    kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when it was made again, and has as many records already, between two fetches."""
+    access = KafkaAccess(bootstrap=kafka)
+    await create_topics(access, topic_prefix, [SUBMISSION_COMMANDS])
+    subscription = KafkaSubscription(access, topic_prefix)
+    monkeypatch.setattr(reading, "TOPIC_ID_SECONDS", 0.0)
+    await subscription.assign({(TOPIC, 0): 0})
+    assert [] == await subscription.poll(1, 3)
+
+    async def another(*_: object) -> str:
+        return "another"
+
+    monkeypatch.setattr(reading, "topic_id", another)
+    with pytest.raises(Transient, match="was deleted and made again"):
+        await subscription.poll(1, 5)
+    await subscription.close()
+
+
+def _stored(chain: Chain, column: str) -> str:
+    return chain.database.execute(
+        f"SELECT {column} FROM admission.consumer_offset WHERE topic = '{TOPIC}'"
+    ).strip()
+
+
+async def _readyz(port: int, status: int, beginning: str) -> str:
+    """What /readyz answers when it answers so."""
+    deadline = time.monotonic() + READY_SECONDS
+    answer = 0, ""
+    while answer[0] != status or not answer[1].startswith(beginning):
+        assert time.monotonic() < deadline, answer
+        await asyncio.sleep(0.2)
+        answer = await _get(port, "/readyz")
+    return answer[1]
+
+
+async def _get(port: int, path: str) -> tuple[int, str]:
+    try:
+        async with (
+            aiohttp.ClientSession() as http,
+            http.get(f"http://127.0.0.1:{port}{path}") as reply,
+        ):
+            return reply.status, await reply.text()
+    except aiohttp.ClientConnectionError:
+        return 0, ""
