@@ -79,8 +79,9 @@ def test_records_that_were_removed_unread_are_one_sentence_with_numbers_and_the_
             "submission.commands.v1 partition 0: the log begins at offset 40, and 25 is next to be"
             " read: records that were removed unread: 15; restore the records and restart the"
             " service, or accept the loss and let it read the log from its beginning, without what"
-            " it has handled already: UPDATE quota.consumer_offset SET next_offset = 40, topic_id"
-            " = 'one' WHERE shard = 'cell-0' AND topic = 'submission.commands.v1' AND partition = 0"
+            " it has handled already: UPDATE quota.consumer_offset SET next_offset = 40,"
+            " topic_id = 'one' WHERE shard = 'cell-0' AND topic = 'submission.commands.v1' AND"
+            " partition = 0"
         )
     }
 
