@@ -22,7 +22,7 @@ from shared.runtime import telemetry
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Handler
 from shared.runtime.intake import Batch, Seen
-from shared.runtime.losses import Losses
+from shared.runtime.lost_logs import LostLogs
 from shared.runtime.polling import Polling
 from shared.runtime.session import Session
 from shared.runtime.units import Units
@@ -68,7 +68,7 @@ class Loop:
         self._failpoints = failpoints
         self._beats = beats
         self._stopping = False
-        self._losses = Losses(handler.name, log)
+        self._lost_logs = LostLogs(handler.name, log)
         self._units = Units(
             handler=handler,
             session=session,
@@ -89,7 +89,7 @@ class Loop:
     @property
     def why_not_ready(self) -> str:
         """What a person must know of, a line each; "" for what passes by itself."""
-        return "\n".join(self._losses.sentences)
+        return "\n".join(self._lost_logs.sentences)
 
     def stop(self) -> None:
         """Finish the batch in hand, then return from `run`."""
@@ -126,7 +126,7 @@ class Loop:
         restored = await self._units.open()
         self._polling.forget(restored)
         await self._assign()
-        self._losses.over()
+        self._lost_logs.over()
         self.ready = True
         self._log.info("ready", **_sizes(restored))
 
@@ -136,7 +136,7 @@ class Loop:
     async def _hold(self, error: LogLost) -> None:
         """Decide nothing, and look again after a while whether a person has chosen."""
         self.ready = False
-        self._losses.tell(error)
+        self._lost_logs.tell(error)
         await self._end(graceful=True)
         for _ in range(LOST_BACKOFFS):
             if self._waits():

@@ -35,7 +35,7 @@ class Position:
 def offset_in(log: PartitionLog, stored: Position | None) -> int:
     """Offset of the next record to read; it need not be there any more.
 
-    The beginning of the log for who has read nothing yet; 0 in another topic than the stored one.
+    The beginning of the log where nothing was read yet; 0 in another topic than the stored one.
     """
     if stored is None:
         return log.start_offset
@@ -105,7 +105,7 @@ class Positions:
     def starts(
         self, logs: Mapping[Place, PartitionLog], *, begun_late: bool = False
     ) -> dict[Place, int]:
-        """Offsets from which to read; `begun_late`: what nobody wanted until now may be gone.
+        """Offsets from which to read; `begun_late`: what was not wanted until now may be gone.
 
         Raises:
             LogLost: records are gone, in any of these partitions.

@@ -10,7 +10,7 @@ from shared.ports.errors import LogLost
 from shared.runtime.telemetry import LOG_LOST
 
 
-class Losses:
+class LostLogs:
     """By (topic, partition), from the first time that it is found until it is over."""
 
     def __init__(self, service: str, log: structlog.stdlib.BoundLogger) -> None:
