@@ -7,7 +7,7 @@ have none. A row without an id adopts the one that is seen first.
 from __future__ import annotations
 
 from migrations.protocol import execute
-from migrations.rights import SERVICE_SCHEMAS
+from migrations.rights import FIRST_SCHEMAS
 
 revision = "0048"
 down_revision = "0047"
@@ -15,7 +15,7 @@ down_revision = "0047"
 
 def upgrade() -> None:
     """One more column, empty until the topic is read again."""
-    for schema in SERVICE_SCHEMAS:
+    for schema in FIRST_SCHEMAS:
         execute(f"ALTER TABLE {schema}.consumer_offset ADD COLUMN topic_id text")
         execute(
             f"COMMENT ON COLUMN {schema}.consumer_offset.topic_id IS"
@@ -25,5 +25,5 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Forget the ids: an offset counts in whatever topic has its name."""
-    for schema in SERVICE_SCHEMAS:
+    for schema in FIRST_SCHEMAS:
         execute(f"ALTER TABLE {schema}.consumer_offset DROP COLUMN topic_id")

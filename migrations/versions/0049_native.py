@@ -6,7 +6,7 @@ from migrations.protocol import create_schema, execute
 from migrations.rights import READER, functions_of, service_role
 
 revision = "0049"
-down_revision = "0047"
+down_revision = "0048"
 
 TABLES_SQL = """
 CREATE TABLE native.pod_group (
@@ -35,8 +35,13 @@ CREATE TABLE native.document (
 COMMENT ON TABLE native.document IS
     'Teams with their namespaces, and priority classes, as the organisation told them last.';
 """
-RIGHTS_SQL = """
+LATER_COLUMNS_SQL = """
 ALTER TABLE native.lease ADD COLUMN process text NOT NULL DEFAULT '';
+ALTER TABLE native.consumer_offset ADD COLUMN topic_id text;
+COMMENT ON COLUMN native.consumer_offset.topic_id IS
+    'As kafka-topics --describe tells it; NULL: not known.';
+"""
+RIGHTS_SQL = """
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA native FROM PUBLIC, {role};
 GRANT EXECUTE ON FUNCTION {functions} TO {role};
 GRANT USAGE ON SCHEMA native TO {reader};
@@ -46,8 +51,9 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA native GRANT SELECT ON TABLES TO {reader};
 
 
 def upgrade() -> None:
-    """Make the schema, its tables, and the rights as 0043 gives them."""
+    """Make the schema as 0048 left the others, its tables, and the rights as 0043 gives them."""
     create_schema("native", TABLES_SQL)
+    execute(LATER_COLUMNS_SQL)
     functions = ", ".join(f"native.{name}" for name in functions_of("native"))
     execute(RIGHTS_SQL.format(role=service_role("native"), functions=functions, reader=READER))
 
