@@ -99,6 +99,19 @@ class Chain:
             )
         )
 
+    def epoch(self) -> int:
+        """The newest epoch of admission's lease; 0 before the first holder."""
+        found = self.database.execute(
+            "SELECT coalesce(max(epoch), 0) FROM admission.lease_history"
+        )
+        return int(found)
+
+    async def epoch_after(self, epoch: int, seconds: float = 30) -> None:
+        """Wait until another holder has taken admission's lease."""
+        async with asyncio.timeout(seconds):
+            while self.epoch() <= epoch:
+                await asyncio.sleep(0.1)
+
     async def settled(self, wanted: int = MESSAGES, seconds: float = 40) -> None:
         """Wait until `wanted` subjects came through, or nothing moves any more."""
         deadline = time.monotonic() + seconds
