@@ -103,16 +103,17 @@ async def _zombie(chain: Chain, *switches: str) -> None:
 
     The standby is slow to read, so that only the epoch stands between the sleeper and the rows.
     """
-    before_commit = "unit.before_commit:1:sleep=2"
+    before_commit = "unit.before_commit:1:sleep=1"
     holder = chain.start("admission", *switches, lease=1.5, failpoints=before_commit)
     await chain.epoch_after(0)
-    await asyncio.sleep(1)
+    await asyncio.sleep(2)
     await chain.feed(count=20)
-    await asyncio.sleep(0.8)
+    await asyncio.sleep(0.6)
     holder.send_signal(signal.SIGSTOP)
     first = chain.epoch()
     chain.start("admission", *switches, slot="b", failpoints="loop.polled:1:sleep=6")
     await chain.epoch_after(first)
+    await asyncio.sleep(1)  # the sleep before the commit is over when the holder goes on
     holder.send_signal(signal.SIGCONT)
     chain.start("quota")
     await chain.settled(wanted=20)
