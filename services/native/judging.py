@@ -86,7 +86,7 @@ class GroupJudge:
         waiting = [one for one in there if one.waits]
         if submitted or not waiting:
             return _still(waiting, record)
-        group = self._group(waiting, jobs)
+        group = self._group(waiting, jobs, now_ms)
         if isinstance(group, GroupJudgement):
             return group
         if record is not None:
@@ -112,7 +112,7 @@ class GroupJudge:
         return GroupJudgement(cancel=True) if now_ms >= due_ms else GroupJudgement(again_ms=due_ms)
 
     def _group(
-        self, waiting: Sequence[NativePod], jobs: Mapping[str, IndexedJob]
+        self, waiting: Sequence[NativePod], jobs: Mapping[str, IndexedJob], now_ms: int
     ) -> PodGroup | GroupJudgement:
         for one in waiting:
             problem = problem_of_pod(one, self.pool_labels)
@@ -124,7 +124,7 @@ class GroupJudge:
             return _refused(waiting, wrong)
         found = [one for one in groups if isinstance(one, PodGroup)]
         if len(found) < len(groups):
-            return GroupJudgement(again_ms=JOB_WAIT_MS)
+            return GroupJudgement(again_ms=now_ms + JOB_WAIT_MS)
         sizes = sorted({one.size for one in found})
         if len(sizes) > 1:
             rule = "all pods of a group must tell the same size"

@@ -233,6 +233,7 @@ async def test_a_gang_is_submitted_when_it_is_whole(world):
 
 async def test_a_job_may_be_known_after_its_pods(world):
     assert [] == world.hear(listed(of_job(0), of_job(1)))
+    assert world.handler.next_due_ms() > world.at_ms, "it is waited for, not asked about for ever"
 
     assert 1 == len(world.hear(job()))
 
