@@ -197,7 +197,7 @@ class NativeHandler:
         found = self._judge.judge(
             members,
             record,
-            self._picture.jobs,
+            self._picture.told,
             gone_since_ms=self._gone_since_ms.get(key, now_ms),
             now_ms=now_ms,
         )
@@ -254,7 +254,7 @@ class NativeHandler:
             team=command.team,
             restart=_next_restart(self._groups.get(key)),
             state=GroupState.SUBMITTED,
-            uids=self._waiting(key),
+            uids=self._waiting(key)[: sum(one.count for one in command.spec.pod_sets)],
             changed_at_ms=self._now_ms,
         )
         self._keys[command.workload_id] = key

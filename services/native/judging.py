@@ -6,7 +6,7 @@ Pure: the group as the API server shows it, what was submitted of it, and the ti
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from services.native.records import Directory, GroupRecord, GroupState
@@ -15,9 +15,10 @@ from shared.core.model.decision import FieldError
 from shared.core.model.nouns import WorkloadSpec
 from shared.core.model.reason import Reason
 from shared.core.native import (
-    IndexedJob,
     NativePod,
     PodGroup,
+    ToldGroup,
+    group_key,
     group_of,
     may_come_back,
     problem_of_pod,
@@ -28,6 +29,7 @@ from shared.ports.native import PodNotice
 REFUSED: Final = "PodNotHonoured"
 NO_TEAM: Final = "NamespaceOfNoTeam"
 WAITING: Final = "WaitingForPods"
+BEYOND: Final = "BeyondGroupSize"
 REJECTED: Final = "Rejected"
 REQUEUED: Final = "Requeued"
 BY_CAPACITY: Final = frozenset(
@@ -40,7 +42,9 @@ ASK_AGAIN_MS: Final = 300_000
 RESTART_MS: Final = 5_000
 RESTART_MS_MAX: Final = 300_000
 """The same pods after an end wait so long, twice as long each time."""
-JOB_WAIT_MS: Final = 5_000
+OBJECT_WAIT_MS: Final = 5_000
+OBJECT_TOLD_MS: Final = 15_000
+"""Pods so old are told of an object that is missing: it may be created after them."""
 DOUBLINGS_MAX: Final = 10
 
 
@@ -71,7 +75,7 @@ class GroupJudge:
         self,
         members: Sequence[NativePod],
         record: GroupRecord | None,
-        jobs: Mapping[str, IndexedJob],
+        told: Mapping[str, ToldGroup],
         *,
         gone_since_ms: int,
         now_ms: int,
@@ -80,13 +84,13 @@ class GroupJudge:
         there = [one for one in members if not one.ended]
         submitted = record is not None and record.state is GroupState.SUBMITTED
         if not there:
-            if record is not None and _will_make_more(record, jobs):
+            if record is not None and _will_make_more(record, told):
                 return NOTHING
             return self._gone(members, record, gone_since_ms, now_ms)
         waiting = [one for one in there if one.waits]
         if submitted or not waiting:
-            return _still(waiting, record)
-        group = self._group(waiting, jobs, now_ms)
+            return _still(there, record)
+        group = self._group(waiting, told, now_ms)
         if isinstance(group, GroupJudgement):
             return group
         if record is not None:
@@ -112,24 +116,24 @@ class GroupJudge:
         return GroupJudgement(cancel=True) if now_ms >= due_ms else GroupJudgement(again_ms=due_ms)
 
     def _group(
-        self, waiting: Sequence[NativePod], jobs: Mapping[str, IndexedJob], now_ms: int
+        self, waiting: Sequence[NativePod], told: Mapping[str, ToldGroup], now_ms: int
     ) -> PodGroup | GroupJudgement:
         for one in waiting:
             problem = problem_of_pod(one, self.pool_labels)
             if problem is not None:
                 return _refused(waiting, problem)
-        groups = [group_of(one, jobs) for one in waiting]
+        groups = [group_of(one, told) for one in waiting]
         wrong = next((one for one in groups if isinstance(one, FieldError)), None)
         if wrong is not None:
             return _refused(waiting, wrong)
         found = [one for one in groups if isinstance(one, PodGroup)]
         if len(found) < len(groups):
-            return GroupJudgement(again_ms=now_ms + JOB_WAIT_MS)
+            return _unsized(waiting, now_ms)
         sizes = sorted({one.size for one in found})
         if len(sizes) > 1:
             rule = "all pods of a group must tell the same size"
-            told = ", ".join(map(str, sizes))
-            error = FieldError(field="metadata.annotations", value=told, rule=rule, remedy="")
+            different = ", ".join(map(str, sizes))
+            error = FieldError(field="metadata.annotations", value=different, rule=rule, remedy="")
             return _refused(waiting, error)
         return found[0]
 
@@ -155,17 +159,39 @@ class GroupJudge:
         return GroupJudgement(submit=(team, spec))
 
 
-def _still(waiting: Sequence[NativePod], record: GroupRecord | None) -> GroupJudgement:
-    """Why a group that was submitted waits, as it was told last."""
-    if record is None or not record.reason:
+def _unsized(waiting: Sequence[NativePod], now_ms: int) -> GroupJudgement:
+    """The object that tells the size of the group is not known, or not yet."""
+    again_ms = now_ms + OBJECT_WAIT_MS
+    if now_ms - max(one.created_ms for one in waiting) < OBJECT_TOLD_MS:
+        return GroupJudgement(again_ms=again_ms)
+    _, kind, name = group_key(waiting[0])[0].split("/", 2)
+    text = (
+        f"the {kind} {name} that tells the size of the group does not exist, or the API server"
+        " does not serve its kind; create it, or leave the group out of the pods"
+    )
+    return replace(_told(waiting, WAITING, text), again_ms=again_ms)
+
+
+def _still(there: Sequence[NativePod], record: GroupRecord | None) -> GroupJudgement:
+    """Why a group that was submitted waits, as it was told last, or the pods beyond its size."""
+    if record is None:
         return NOTHING
-    return _told(waiting, record.reason, record.message)
+    waiting = [one for one in there if one.waits]
+    beyond = [one for one in waiting if one.uid not in record.uids]
+    staying = sum(not one.deleting for one in there)
+    if len(beyond) < len(waiting) or staying <= len(record.uids):
+        return _told(waiting, record.reason, record.message) if record.reason else NOTHING
+    text = (
+        f"the group has its {len(record.uids)} pods, as its size tells; give the group the size of"
+        " all its pods, or this pod a group of its own"
+    )
+    return _told(beyond, BEYOND, text)
 
 
-def _will_make_more(record: GroupRecord, jobs: Mapping[str, IndexedJob]) -> bool:
-    """Whether a Job that is not over owns it: it pauses for minutes between its pods."""
-    job = jobs.get(record.key.rpartition("/")[2])
-    return job is not None and not job.over
+def _will_make_more(record: GroupRecord, told: Mapping[str, ToldGroup]) -> bool:
+    """Whether its object is not over: a Job pauses for minutes between its pods."""
+    found = told.get(record.key)
+    return found is not None and not found.over
 
 
 def _paused(

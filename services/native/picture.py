@@ -1,9 +1,9 @@
-"""The pods that name Muster, by group, and the Indexed Jobs that tell the size of some."""
+"""The pods that name Muster, by group, and the objects that tell the size of some groups."""
 
 from __future__ import annotations
 
-from shared.core.native import IndexedJob, PodsByGroup, key_of_job
-from shared.ports.native import JobChanged, PodChanged, PodsListed
+from shared.core.native import PodsByGroup, ToldGroup
+from shared.ports.native import GroupChanged, PodChanged, PodsListed
 
 
 class NativePicture:
@@ -12,13 +12,14 @@ class NativePicture:
     def __init__(self) -> None:
         self.listed = False
         """Whether all pods were told once."""
-        self.jobs: dict[str, IndexedJob] = {}
+        self.told: dict[str, ToldGroup] = {}
+        """What objects say of groups, by key."""
         self.pods = PodsByGroup()
 
-    def hear(self, news: PodsListed | PodChanged | JobChanged) -> set[str]:
+    def hear(self, news: PodsListed | PodChanged | GroupChanged) -> set[str]:
         """Take it in; the groups that it changes."""
-        if isinstance(news, JobChanged):
-            return self._job(news)
+        if isinstance(news, GroupChanged):
+            return self._group(news)
         if isinstance(news, PodChanged):
             return self.pods.put(news.key, news.pod)
         self.listed = True
@@ -29,11 +30,9 @@ class NativePicture:
             changed |= self.pods.put(key, pod)
         return changed
 
-    def _job(self, news: JobChanged) -> set[str]:
-        """Only what differs is news; its group may have no pod now."""
-        before = self.jobs.pop(news.uid, None)
-        if news.job is not None:
-            self.jobs[news.uid] = news.job
-        if before == news.job:
-            return set()
-        return {key_of_job(news.namespace, news.uid)}
+    def _group(self, news: GroupChanged) -> set[str]:
+        """Only what differs is news; the group may have no pod now."""
+        before = self.told.pop(news.key, None)
+        if news.told is not None:
+            self.told[news.key] = news.told
+        return set() if before == news.told else {news.key}

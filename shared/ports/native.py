@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from shared.core.native import IndexedJob, NativePod
+from shared.core.native import NativePod, ToldGroup
 
 
 class PodsListed(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,12 +23,11 @@ class PodChanged(msgspec.Struct, frozen=True, kw_only=True):
     pod: NativePod | None
 
 
-class JobChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """An Indexed Job as it is now; None: it is gone."""
+class GroupChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """What an object says of a group now; None: it is gone."""
 
-    namespace: str
-    uid: str
-    job: IndexedJob | None
+    key: str
+    told: ToldGroup | None
 
 
 class NativeInterrupted(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +36,7 @@ class NativeInterrupted(msgspec.Struct, frozen=True, kw_only=True):
     problem: str
 
 
-NativeNews = PodsListed | PodChanged | JobChanged | NativeInterrupted
+NativeNews = PodsListed | PodChanged | GroupChanged | NativeInterrupted
 
 
 class NativeSource(Protocol):

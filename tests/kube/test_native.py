@@ -267,7 +267,7 @@ SPREAD = {
     "labelSelector": {},
 }
 NO_NUMBER = {"labels": {"muster.dev/group": "x"}, "annotations": {"muster.dev/group-size": "-3"}}
-OF_JOBSET = {"labels": {"jobset.sigs.k8s.io/jobset-name": "js"}}
+OF_RAY = {"labels": {"ray.io/cluster": "c"}}
 WRONG = {
     "several": ({"containers": [_with_gpus(1), _with_gpus(1, "other")]}, {}, "one container"),
     "spread": (
@@ -281,7 +281,7 @@ WRONG = {
     "queue": ({}, {"labels": {"muster.dev/queue": "not-ours"}}, "is not a queue of team"),
     "fraction": ({}, {"annotations": {"gpu-fraction": "0.5"}}, "shares of a GPU"),
     "large": (_asks(**{"nvidia.com/gpu": "16"}), {}, "must be at most"),
-    "jobset": ({}, OF_JOBSET, "groups of JobSet are not read"),
+    "ray": ({}, OF_RAY, "groups of Ray are not read"),
 }
 
 

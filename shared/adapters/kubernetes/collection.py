@@ -27,8 +27,13 @@ SILENCE_SECONDS_MAX: Final = 75.0
 PAUSE_SECONDS: Final = 0.1
 """Between two watches: a server that ends each at once is not asked without a pause."""
 OK: Final = 200
+NOT_FOUND: Final = 404
 GONE: Final = 410
 _KINDS: Final = frozenset(("ADDED", "MODIFIED", "DELETED"))
+
+
+class KindAbsent(Transient):
+    """The server does not serve this kind now: its definition is not installed."""
 
 
 class HasMetadata(Protocol):
@@ -86,6 +91,8 @@ class ObjectCollection(Generic[Item]):
         what = f"list of {self._what}"
         while True:
             answer = await self._connection.request("GET", self._path, query=query)
+            if answer.status == NOT_FOUND:
+                raise KindAbsent(self._refused(what, answer.status, answer.body))
             if answer.status != OK:
                 raise Transient(self._refused(what, answer.status, answer.body))
             try:

@@ -11,29 +11,30 @@ pod is one that the binder has adopted for an attempt.
 
 from shared.core.native.by_group import PodsByGroup
 from shared.core.native.groups import (
-    BY_NAME,
-    IndexedJob,
     PodGroup,
     group_key,
     group_of,
-    key_of_job,
+    key_of,
     may_come_back,
 )
 from shared.core.native.pod import ContainerGpus, NativePod
 from shared.core.native.problems import problem_of_pod
 from shared.core.native.spec import READ_ANNOTATIONS, spec_of
+from shared.core.native.told import GROUP_SIZE_MAX, GroupObject, IndexedJob, ToldGroup
 
 __all__ = [
-    "BY_NAME",
+    "GROUP_SIZE_MAX",
     "READ_ANNOTATIONS",
     "ContainerGpus",
+    "GroupObject",
     "IndexedJob",
     "NativePod",
     "PodGroup",
     "PodsByGroup",
+    "ToldGroup",
     "group_key",
     "group_of",
-    "key_of_job",
+    "key_of",
     "may_come_back",
     "problem_of_pod",
     "spec_of",

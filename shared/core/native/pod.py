@@ -21,6 +21,8 @@ class NativePod(Value, frozen=True, kw_only=True):
     uid: str
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
+    created_ms: int = 0
+    """By the clock of the API server."""
     owner_kind: str = ""
     """Kind of the controller that owns it; empty: none does, so nobody makes it anew."""
     owner_name: str = ""

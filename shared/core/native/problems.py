@@ -12,6 +12,7 @@ from typing import Final
 from shared.core.kubernetes.requests import GPU
 from shared.core.model.decision import FieldError
 from shared.core.native.pod import NativePod
+from shared.core.native.sources import OWN_GROUP
 
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 MIG_SEED: Final = "nvidia.com/gpu.mig-"
@@ -20,13 +21,7 @@ MIG: Final = "nvidia.com/mig-"
 HOSTNAME: Final = "kubernetes.io/hostname"
 
 GROUPS_OF_OTHERS: Final = (
-    ("labels", "scheduling.x-k8s.io/pod-group", "coscheduling"),
-    ("annotations", "scheduling.k8s.io/group-name", "Volcano"),
-    ("annotations", "scheduling.volcano.sh/group-name", "Volcano"),
-    ("annotations", "pod-group-name", "KAI"),
     ("annotations", "yunikorn.apache.org/task-group-name", "YuniKorn"),
-    ("labels", "jobset.sigs.k8s.io/jobset-name", "JobSet"),
-    ("labels", "training.kubeflow.org/job-name", "Kubeflow"),
     ("labels", "ray.io/cluster", "Ray"),
 )
 """Groups of which the size stands in an object that is not read yet."""
@@ -59,9 +54,8 @@ def _unreadable(pod: NativePod) -> FieldError | None:
 
 
 def _group_of_others(pod: NativePod) -> FieldError | None:
-    if pod.scheduling_group:
-        field = "spec.schedulingGroup.podGroupName"
-        return _error(field, pod.scheduling_group, _unread("PodGroup"), _REMEDY_GROUP)
+    if OWN_GROUP in pod.labels:
+        return None
     for where, key, whose in GROUPS_OF_OTHERS:
         told = pod.labels if where == "labels" else pod.annotations
         if key in told:

@@ -8,9 +8,10 @@ from typing import Final
 
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
-from shared.core.native.groups import SIZES, PodGroup
+from shared.core.native.groups import PodGroup
 from shared.core.native.pod import NativePod
 from shared.core.native.problems import GROUPS_OF_OTHERS, PRODUCT_LABEL, SHARES_OF_OTHERS
+from shared.core.native.sources import KAI_GROUP, SIZES, VOLCANO_GROUPS
 
 QUEUE_LABELS: Final = ("muster.dev/queue", "kueue.x-k8s.io/queue-name")
 CLASS_LABEL: Final = "muster.dev/priority-class"
@@ -20,7 +21,9 @@ READ_ANNOTATIONS: Final = frozenset(
     (
         DURATION,
         *SHARES_OF_OTHERS,
-        *(annotation for _, annotation in SIZES),
+        *SIZES.values(),
+        *VOLCANO_GROUPS,
+        KAI_GROUP,
         *(key for where, key, _ in GROUPS_OF_OTHERS if where == "annotations"),
     )
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from shared.adapters.kubernetes.connection import Connection
@@ -16,7 +16,7 @@ from shared.adapters.kubernetes.naming import INSTANCE
 from shared.adapters.kubernetes.native.objects import NativePodList, NativePodObject
 from shared.adapters.kubernetes.native.reading import read_native_pod
 from shared.adapters.kubernetes.nodes.following import Follower, collection
-from shared.core.native import BY_NAME, NativePod, PodsByGroup, group_key
+from shared.core.native import NativePod, PodsByGroup
 from shared.ports.errors import Transient
 
 PODS: Final = "/api/v1/pods"
@@ -37,14 +37,14 @@ class AdoptablePods:
         self._listed = asyncio.Event()
         self._problem = ""
         self._pods = PodsByGroup()
-        self._ranked: dict[str, dict[int, NativePod]] = {}
-        """Waiting pods by rank, of groups that were asked for since they changed."""
+        self._ranked: dict[str, list[NativePod]] = {}
+        """Waiting pods in order of rank, of groups that were asked for since they changed."""
 
     async def member(self, group: str, rank: int, size: int) -> NativePod | int:
         """The pod of a rank of a group that is whole; else how many of `size` are there.
 
-        Members with an index have it as their rank, others are ordered by name. O(1); after
-        a change of the group O(size log size).
+        Members are ordered by their index, then by name; an index need not be a rank (JobSet,
+        roles of Kubeflow). O(1); after a change of the group O(size log size).
 
         Raises:
             Transient: pods are not listed yet.
@@ -52,10 +52,9 @@ class AdoptablePods:
         await self._ready()
         ranked = self._ranked.get(group)
         if ranked is None:
-            ranked = self._ranked[group] = _by_rank(self._pods.members(group))
-        if len(ranked) < size:
-            return len(ranked)
-        return ranked.get(rank, len(ranked))
+            members = self._pods.members(group)
+            ranked = self._ranked[group] = [one for one in members if one.waits]
+        return ranked[rank] if rank < size <= len(ranked) else len(ranked)
 
     async def _ready(self) -> None:
         if self._task is None or self._task.done():
@@ -108,12 +107,3 @@ class AdoptablePods:
     def interrupted(self, problem: str) -> None:
         """Nothing is heard; what is known stays, as every adoption has its uid as a condition."""
         self._problem = problem
-
-
-def _by_rank(members: Sequence[NativePod]) -> dict[int, NativePod]:
-    """Those that wait, by their index; by the place of their name where one has no index."""
-    waiting = [one for one in members if one.waits]
-    ranks = [group_key(one)[1] for one in waiting]
-    if BY_NAME in ranks:
-        return dict(enumerate(sorted(waiting, key=lambda one: one.name)))
-    return dict(zip(ranks, waiting, strict=True))

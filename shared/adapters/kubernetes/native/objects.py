@@ -21,6 +21,7 @@ class OwnerReference(Object, frozen=True, kw_only=True):
 class NativeMetadata(Metadata, frozen=True, kw_only=True):
     """With the owners."""
 
+    creation_timestamp: str = ""
     owner_references: tuple[OwnerReference, ...] = ()
 
 
@@ -135,3 +136,18 @@ class JobList(Object, frozen=True, kw_only=True):
 
     metadata: Metadata = Metadata()
     items: tuple[JobObject, ...] = msgspec.field(default=())
+
+
+class GroupCustomObject(Object, frozen=True, kw_only=True):
+    """A PodGroup of some kind, a JobSet, a job of Kubeflow: read by `group_objects.py`."""
+
+    metadata: Metadata = Metadata()
+    spec: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+
+
+class GroupCustomObjectList(Object, frozen=True, kw_only=True):
+    """A page of one kind of these."""
+
+    metadata: Metadata = Metadata()
+    items: tuple[GroupCustomObject, ...] = msgspec.field(default=())

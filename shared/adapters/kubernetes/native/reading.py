@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from shared.adapters.kubernetes import naming
@@ -41,6 +42,7 @@ def read_native_pod(found: NativePodObject) -> NativePod | None:
         annotations={
             key: text for key, text in metadata.annotations.items() if key in READ_ANNOTATIONS
         },
+        created_ms=_ms(metadata.creation_timestamp),
         owner_kind=owner.kind if owner is not None else "",
         owner_name=owner.name if owner is not None else "",
         owner_uid=owner.uid if owner is not None else "",
@@ -73,6 +75,10 @@ def read_job(found: JobObject) -> IndexedJob | None:
         completions=_one(spec.completions),
         over=any(one.type in OVER and one.status == "True" for one in found.status.conditions),
     )
+
+
+def _ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000) if text else 0
 
 
 def _one(number: int | None) -> int:

@@ -1,13 +1,16 @@
-"""`ports.NativeSource` by a Kubernetes API server: pods that name Muster, and Indexed Jobs."""
+"""`ports.NativeSource` by an API server: pods that name Muster, and the objects of groups."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from shared.adapters.kubernetes.connection import Connection
+from shared.adapters.kubernetes.native.group_objects import GROUP_KINDS, GroupKind
 from shared.adapters.kubernetes.native.objects import (
+    GroupCustomObject,
+    GroupCustomObjectList,
     JobList,
     JobObject,
     NativePodList,
@@ -16,12 +19,19 @@ from shared.adapters.kubernetes.native.objects import (
 from shared.adapters.kubernetes.native.reading import read_job, read_native_pod
 from shared.adapters.kubernetes.nodes.following import Follower, collection
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.core.native import IndexedJob, NativePod
-from shared.ports.native import JobChanged, NativeInterrupted, NativeNews, PodChanged, PodsListed
+from shared.core.native import NativePod, ToldGroup, key_of
+from shared.ports.native import (
+    GroupChanged,
+    NativeInterrupted,
+    NativeNews,
+    PodChanged,
+    PodsListed,
+)
 
 PODS: Final = "/api/v1/pods"
 JOBS: Final = "/apis/batch/v1/jobs"
 Tell = Callable[[NativeNews], None]
+GroupFollower = Follower[Any, tuple[str, ToldGroup]]
 
 
 class KubernetesNativePods:
@@ -41,16 +51,30 @@ class KubernetesNativePods:
             items=NativePodObject,
             query={"fieldSelector": f"spec.schedulerName={settings.scheduler_name}"},
         )
-        jobs = collection(self._connection, JOBS, what="jobs", pages=JobList, items=JobObject)
         self._pods: Follower[NativePodObject, NativePod] = Follower(
             "native pods", pods, read_native_pod
         )
-        self._jobs: Follower[JobObject, tuple[str, IndexedJob]] = Follower("jobs", jobs, _job)
+        self._groups = (self._jobs(), *map(self._objects, GROUP_KINDS))
+
+    def _jobs(self) -> GroupFollower:
+        jobs = collection(self._connection, JOBS, what="jobs", pages=JobList, items=JobObject)
+        return Follower("jobs", jobs, _job)
+
+    def _objects(self, kind: GroupKind) -> GroupFollower:
+        found = collection(
+            self._connection,
+            kind.path,
+            what=kind.what,
+            pages=GroupCustomObjectList,
+            items=GroupCustomObject,
+        )
+        return Follower(kind.what, found, kind.read, optional=True)
 
     async def follow(self, tell: Tell) -> None:
         """Tell all news until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._jobs.run(_TellingJobs(tell)))
+            for one in self._groups:
+                tasks.create_task(one.run(_TellingGroups(tell)))
             tasks.create_task(self._pods.run(_TellingPods(tell)))
 
     async def close(self) -> None:
@@ -58,9 +82,9 @@ class KubernetesNativePods:
         await self._connection.close()
 
 
-def _job(found: JobObject) -> tuple[str, IndexedJob] | None:
-    job = read_job(found)
-    return (found.metadata.uid, job) if job is not None else None
+def _job(found: JobObject) -> tuple[str, ToldGroup] | None:
+    job, metadata = read_job(found), found.metadata
+    return (key_of(metadata.namespace, "job", metadata.uid), job) if job is not None else None
 
 
 class _TellingPods:
@@ -79,27 +103,26 @@ class _TellingPods:
         self._tell(NativeInterrupted(problem=problem))
 
 
-class _TellingJobs:
+class _TellingGroups:
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
-        self._uids: dict[str, str] = {}
-        """By namespace and name."""
+        self._groups: dict[str, str] = {}
+        """The key of the group by namespace and name of the object."""
 
-    def listed(self, items: Mapping[str, tuple[str, IndexedJob]], version: int) -> None:
-        for key in self._uids.keys() - items.keys():
+    def listed(self, items: Mapping[str, tuple[str, ToldGroup]], version: int) -> None:
+        for key in self._groups.keys() - items.keys():
             self.changed(key, None, version)
         for key, item in items.items():
             self.changed(key, item, version)
 
-    def changed(self, key: str, item: tuple[str, IndexedJob] | None, version: int) -> None:
+    def changed(self, key: str, item: tuple[str, ToldGroup] | None, version: int) -> None:
         del version
-        namespace = key.partition("/")[0]
-        before = self._uids.pop(key, None)
+        before = self._groups.pop(key, None)
         if before is not None and (item is None or item[0] != before):
-            self._tell(JobChanged(namespace=namespace, uid=before, job=None))
+            self._tell(GroupChanged(key=before, told=None))
         if item is not None:
-            self._uids[key] = item[0]
-            self._tell(JobChanged(namespace=namespace, uid=item[0], job=item[1]))
+            self._groups[key] = item[0]
+            self._tell(GroupChanged(key=item[0], told=item[1]))
 
     def interrupted(self, problem: str) -> None:
         self._tell(NativeInterrupted(problem=problem))

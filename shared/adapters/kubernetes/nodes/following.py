@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from shared.adapters.kubernetes.collection import HasMetadata, ObjectCollection
+from shared.adapters.kubernetes.collection import HasMetadata, KindAbsent, ObjectCollection
 from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.objects import decoder
 from shared.ports.errors import ResourceVersionExpired, Transient
@@ -21,6 +21,8 @@ from shared.ports.errors import ResourceVersionExpired, Transient
 A_PAGE: Final = 500
 PAUSE_SECONDS_MIN: Final = 0.25
 PAUSE_SECONDS_MAX: Final = 15.0
+ABSENT_SECONDS: Final = 15.0
+"""A kind that the server does not serve is asked for again after so long."""
 RELIST_SECONDS: Final = 600.0
 """A watch that missed something is put right so long after its list."""
 
@@ -49,9 +51,18 @@ class Follower(Generic[Found, Read]):
     """Lists and watches one kind for ever."""
 
     def __init__(
-        self, what: str, objects: ObjectCollection[Found], read: Callable[[Found], Read | None]
+        self,
+        what: str,
+        objects: ObjectCollection[Found],
+        read: Callable[[Found], Read | None],
+        *,
+        optional: bool = False,
     ) -> None:
-        """`what`: the plural that errors name them by; `read`: None of what says nothing."""
+        """`what`: the plural that errors name them by; `read`: None of what says nothing.
+
+        `optional`: of a kind that the server does not serve there are none.
+        """
+        self._optional = optional
         self._what = what
         self._objects = objects
         self._read = read
@@ -68,6 +79,10 @@ class Follower(Generic[Found, Read]):
             except (ResourceVersionExpired, TimeoutError):
                 continue
             except Transient as error:
+                if self._optional and isinstance(error, KindAbsent):
+                    sink.listed({}, 0)
+                    await asyncio.sleep(ABSENT_SECONDS)
+                    continue
                 sink.interrupted(str(error))
                 await asyncio.sleep(self._pause_seconds)
                 self._pause_seconds = min(2 * self._pause_seconds, PAUSE_SECONDS_MAX)

@@ -7,17 +7,19 @@ from shared.core.model.decision import FieldError
 from shared.core.model.nouns import GpuChoice, WorkloadKind
 from shared.core.model.value import replace
 from shared.core.native import (
-    BY_NAME,
     ContainerGpus,
+    GroupObject,
     IndexedJob,
     NativePod,
     PodGroup,
+    ToldGroup,
     group_key,
     group_of,
     may_come_back,
     problem_of_pod,
     spec_of,
 )
+from shared.core.native.sources import BY_NAME
 
 POOLS = ("muster.dev/pool",)
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -34,6 +36,26 @@ def a_pod(name="p", **fields):
 def of_job(**fields):
     return a_pod(
         owner_kind="Job", owner_name="train", owner_uid="j1", labels={JOB_INDEX: "3"}, **fields
+    )
+
+
+def of_jobset(job, index):
+    labels = {"jobset-uid": "s1", "jobset-name": "js", "job-global-index": job}
+    return a_pod(
+        owner_kind="Job",
+        owner_name="js-workers-0",
+        owner_uid="j1",
+        labels={JOB_INDEX: index, **{f"jobset.sigs.k8s.io/{key}": v for key, v in labels.items()}},
+    )
+
+
+def of_kubeflow(role, index):
+    labels = {"replica-type": role, "replica-index": index, "job-name": "train"}
+    return a_pod(
+        owner_kind="PyTorchJob",
+        owner_name="train",
+        owner_uid="k1",
+        labels={f"training.kubeflow.org/{key}": value for key, value in labels.items()},
     )
 
 
@@ -68,18 +90,63 @@ MEMBERS = [
         ("red/statefulset/s.2", 0),
         PodGroup(key="red/statefulset/s.2", name="p", size=1),
     ),
+    (
+        a_pod(scheduling_group="g"),
+        ("red/podgroup/g", BY_NAME),
+        PodGroup(key="red/podgroup/g", name="g", size=6),
+    ),
+    (
+        a_pod(labels={"scheduling.x-k8s.io/pod-group": "g"}),
+        ("red/coscheduling/g", BY_NAME),
+        PodGroup(key="red/coscheduling/g", name="g", size=6),
+    ),
+    (
+        a_pod(
+            annotations={"scheduling.volcano.sh/group-name": "g"},
+            labels={"volcano.sh/task-index": "2"},
+        ),
+        ("red/volcano/g", 2),
+        PodGroup(key="red/volcano/g", name="g", size=6),
+    ),
+    (
+        a_pod(annotations={"pod-group-name": "g"}),
+        ("red/kai/g", BY_NAME),
+        PodGroup(key="red/kai/g", name="g", size=6),
+    ),
+    (
+        of_jobset("2", "3"),
+        ("red/jobset/s1", 2 * 4096 + 3),
+        PodGroup(key="red/jobset/s1", name="js", size=6),
+    ),
+    (
+        of_kubeflow("worker", "0"),
+        ("red/kubeflow/k1", 4096),
+        PodGroup(key="red/kubeflow/k1", name="train", size=6),
+    ),
+    (
+        of_kubeflow("Master", "0"),
+        ("red/kubeflow/k1", 0),
+        PodGroup(key="red/kubeflow/k1", name="train", size=6),
+    ),
 ]
+OBJECTS = [key for _, (key, _), group in MEMBERS if group.size == 6]
+KINDS = ("alone", "ours", "kueue", "lws", "job", "statefulset", "podgroup", "coscheduling")
 
 
 @pytest.mark.parametrize(
-    ("pod", "key", "group"), MEMBERS, ids=["alone", "ours", "kueue", "lws", "job", "statefulset"]
+    ("pod", "key", "group"),
+    MEMBERS,
+    ids=[*KINDS, "volcano", "kai", "jobset", "kubeflow", "kubeflow-master"],
 )
 def test_a_pod_belongs_to_the_first_source_that_applies(pod, key, group):
-    jobs = {"j1": IndexedJob(parallelism=16, completions=16)}
+    told: dict[str, ToldGroup] = {
+        "red/job/j1": IndexedJob(parallelism=16, completions=16),
+        **{key: GroupObject(size=6) for key in OBJECTS},
+    }
 
     assert key == group_key(pod)
-    assert group == group_of(pod, jobs)
-    assert may_come_back(key[0]) is (pod.labels != {})
+    assert group == group_of(pod, told)
+    assert may_come_back(key[0]) is (key[0] != "red/pod/u-p")
 
 
 def test_a_job_that_is_not_known_yet_is_waited_for():
@@ -87,7 +154,7 @@ def test_a_job_that_is_not_known_yet_is_waited_for():
 
 
 def test_an_indexed_job_that_does_not_run_all_at_once_is_no_gang():
-    found = group_of(of_job(), {"j1": IndexedJob(parallelism=2, completions=8)})
+    found = group_of(of_job(), {"red/job/j1": IndexedJob(parallelism=2, completions=8)})
 
     assert isinstance(found, FieldError)
     assert ("spec.parallelism", "2") == (found.field, found.value)
@@ -109,10 +176,9 @@ def test_an_index_that_is_none_orders_by_name():
 
 WRONG = {
     "quantity": (a_pod(problem="'x' is no quantity"), "spec.containers[].resources.requests"),
-    "podgroup": (a_pod(scheduling_group="g"), "spec.schedulingGroup.podGroupName"),
-    "volcano": (
-        a_pod(annotations={"scheduling.k8s.io/group-name": "g"}),
-        "metadata.annotations[scheduling.k8s.io/group-name]",
+    "yunikorn": (
+        a_pod(annotations={"yunikorn.apache.org/task-group-name": "g"}),
+        "metadata.annotations[yunikorn.apache.org/task-group-name]",
     ),
     "ray": (a_pod(labels={"ray.io/cluster": "c"}), "metadata.labels[ray.io/cluster]"),
     "fraction": (a_pod(annotations={"gpu-memory": "4"}), "metadata.annotations[gpu-memory]"),
@@ -137,6 +203,12 @@ def test_what_is_not_honoured_is_named(pod, field):
 
     assert found is not None
     assert field == found.field
+
+
+def test_a_group_of_muster_goes_before_one_that_is_not_read():
+    labels = {"ray.io/cluster": "c", "muster.dev/group": "g"}
+
+    assert None is problem_of_pod(a_pod(labels=labels), POOLS)
 
 
 def test_a_plain_pod_has_no_problem():

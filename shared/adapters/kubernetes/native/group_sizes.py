@@ -1,0 +1,149 @@
+"""How many pods the group of an object has, from the object's spec.
+
+Each function raises `NotHonoured` for what Muster cannot do, and `msgspec.ValidationError`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shared.adapters.kubernetes.objects import Object
+
+
+class NotHonoured(ValueError):  # noqa: N818  # a finding, not a failure
+    """A field that cannot be honoured: its path, its value, the rule."""
+
+
+class PodGroupSpec(Object, frozen=True, kw_only=True):
+    """Of coscheduling, Volcano and KAI."""
+
+    min_member: int = 1
+    min_task_member: dict[str, int] | None = None
+    sub_groups: tuple[Any, ...] | None = None
+    network_topology: dict[str, Any] | None = None
+
+
+class GangPolicy(Object, frozen=True, kw_only=True):
+    """Of Kubernetes."""
+
+    min_count: int = 1
+
+
+class SchedulingPolicy(Object, frozen=True, kw_only=True):
+    """Of Kubernetes: one of basic and gang."""
+
+    gang: GangPolicy | None = None
+
+
+class KubernetesPodGroupSpec(Object, frozen=True, kw_only=True):
+    """Of Kubernetes."""
+
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    scheduling_constraints: dict[str, Any] | None = None
+
+
+class JobCounts(Object, frozen=True, kw_only=True):
+    """Of the template of a Job; an absent number is one."""
+
+    parallelism: int = 1
+    completions: int | None = None
+
+
+class JobTemplate(Object, frozen=True, kw_only=True):
+    """Of a replicated Job."""
+
+    spec: JobCounts = JobCounts()
+
+
+class ReplicatedJob(Object, frozen=True, kw_only=True):
+    """Of a JobSet."""
+
+    replicas: int = 1
+    template: JobTemplate = JobTemplate()
+    depends_on: tuple[Any, ...] | None = None
+
+
+class StartupPolicy(Object, frozen=True, kw_only=True):
+    """Of a JobSet."""
+
+    startup_policy_order: str = "AnyOrder"
+
+
+class JobSetSpec(Object, frozen=True, kw_only=True):
+    """Of a JobSet."""
+
+    replicated_jobs: tuple[ReplicatedJob, ...] = ()
+    startup_policy: StartupPolicy | None = None
+
+
+class KubeflowRole(Object, frozen=True, kw_only=True):
+    """Of a job of Kubeflow; an absent number is one."""
+
+    replicas: int = 1
+
+
+class KubeflowSpec(Object, frozen=True, kw_only=True):
+    """Of a job of Kubeflow: one of these, by its kind."""
+
+    jax_replica_specs: dict[str, KubeflowRole] | None = None
+    paddle_replica_specs: dict[str, KubeflowRole] | None = None
+    pytorch_replica_specs: dict[str, KubeflowRole] | None = None
+    tf_replica_specs: dict[str, KubeflowRole] | None = None
+    xgb_replica_specs: dict[str, KubeflowRole] | None = None
+
+
+def of_pod_group(spec: dict[str, Any]) -> int:
+    """Of coscheduling, Volcano and KAI."""
+    found = msgspec.convert(spec, PodGroupSpec)
+    for field, value in (
+        ("spec.minTaskMember", found.min_task_member),
+        ("spec.subGroups", found.sub_groups),
+        ("spec.networkTopology", found.network_topology),
+    ):
+        if value:
+            raise NotHonoured(field, "", "is not honoured")
+    return found.min_member
+
+
+def of_kubernetes(spec: dict[str, Any]) -> int:
+    """Of a PodGroup of Kubernetes."""
+    found = msgspec.convert(spec, KubernetesPodGroupSpec)
+    if found.scheduling_constraints:
+        raise NotHonoured("spec.schedulingConstraints", "", "is not honoured")
+    if found.scheduling_policy.gang is None:
+        raise NotHonoured(
+            "spec.schedulingPolicy", "basic", "must be gang: pods of a group are a gang"
+        )
+    return found.scheduling_policy.gang.min_count
+
+
+def of_jobset(spec: dict[str, Any]) -> int:
+    """Of a JobSet: the pods of all its Jobs."""
+    found = msgspec.convert(spec, JobSetSpec)
+    order = found.startup_policy.startup_policy_order if found.startup_policy else "AnyOrder"
+    rule = "all Jobs of a JobSet are one gang, so none can wait for another"
+    if order != "AnyOrder":
+        raise NotHonoured("spec.startupPolicy.startupPolicyOrder", order, rule)
+    if any(one.depends_on for one in found.replicated_jobs):
+        raise NotHonoured("spec.replicatedJobs[].dependsOn", "", rule)
+    return sum(one.replicas * _at_once(one.template.spec) for one in found.replicated_jobs)
+
+
+def _at_once(job: JobCounts) -> int:
+    return job.parallelism if job.completions is None else min(job.parallelism, job.completions)
+
+
+def of_kubeflow(spec: dict[str, Any]) -> int:
+    """Of a job of Kubeflow: the pods of all its roles."""
+    found = msgspec.convert(spec, KubeflowSpec)
+    told = (
+        found.jax_replica_specs,
+        found.paddle_replica_specs,
+        found.pytorch_replica_specs,
+        found.tf_replica_specs,
+        found.xgb_replica_specs,
+    )
+    roles = next((one for one in told if one), {})
+    return sum(one.replicas for one in roles.values())

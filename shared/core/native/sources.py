@@ -1,0 +1,92 @@
+"""Where a pod says to which group it belongs, and its rank there (the table of `groups.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from shared.core.native.pod import NativePod
+from shared.core.native.told import GROUP_SIZE_MAX
+
+OWN_GROUP: Final = "muster.dev/group"
+OWN_SIZE: Final = "muster.dev/group-size"
+KUEUE_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
+KUEUE_SIZE: Final = "kueue.x-k8s.io/pod-group-total-count"
+LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-key"
+LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
+LWS_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+POD_INDEX: Final = "apps.kubernetes.io/pod-index"
+ALONE: Final = "pod"
+"""Kind of the group of a pod that nothing will replace under the same key."""
+JOB_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+DIGITS_MAX: Final = 5
+SIZES: Final = {"group": OWN_SIZE, "kueue": KUEUE_SIZE, "lws": LWS_SIZE}
+"""By kind of group: the annotation with the size."""
+PODGROUP, COSCHEDULING, VOLCANO, KAI = "podgroup", "coscheduling", "volcano", "kai"
+JOBSET_KIND, JOB, KUBEFLOW, STATEFULSET = "jobset", "job", "kubeflow", "statefulset"
+BY_UID: Final = frozenset((JOBSET_KIND, JOB, KUBEFLOW))
+"""Kinds of groups that are named by the uid of their object."""
+VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+KAI_GROUP: Final = "pod-group-name"
+BY_NAME: Final = -1
+"""Rank of a pod that has no index: members are ordered by name."""
+JOBSET: Final = "jobset.sigs.k8s.io/jobset-uid"
+JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_JOB: Final = "jobset.sigs.k8s.io/job-global-index"
+KUBEFLOW_INDEX: Final = "training.kubeflow.org/replica-index"
+KUBEFLOW_ROLE: Final = "training.kubeflow.org/replica-type"
+KUBEFLOW_KINDS: Final = frozenset(("JAXJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"))
+FIRST_ROLES: Final = ("master", "chief")
+"""Of Kubeflow, in lower case: the pods of these roles have the first ranks."""
+
+
+def _index(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX else BY_NAME
+
+
+def _label(key: str) -> Callable[[NativePod], str]:
+    return lambda pod: pod.labels.get(key, "")
+
+
+def _annotation(*keys: str) -> Callable[[NativePod], str]:
+    return lambda pod: next((pod.annotations[one] for one in keys if one in pod.annotations), "")
+
+
+def _rank(label: str) -> Callable[[NativePod], int]:
+    return lambda pod: _index(pod.labels.get(label, ""))
+
+
+def _jobset_rank(pod: NativePod) -> int:
+    job, index = _rank(JOBSET_JOB)(pod), _rank(JOB_INDEX)(pod)
+    return BY_NAME if BY_NAME in (job, index) else job * GROUP_SIZE_MAX + index
+
+
+def _kubeflow_rank(pod: NativePod) -> int:
+    index = _rank(KUBEFLOW_INDEX)(pod)
+    first = pod.labels.get(KUBEFLOW_ROLE, "").lower() in FIRST_ROLES
+    return index if first or index == BY_NAME else index + GROUP_SIZE_MAX
+
+
+def _owned_by(label: str, kinds: Collection[str]) -> Callable[[NativePod], str]:
+    return lambda pod: pod.owner_uid if pod.owner_kind in kinds and label in pod.labels else ""
+
+
+def _stateful(pod: NativePod) -> str:
+    index = pod.labels.get(POD_INDEX)
+    return f"{pod.owner_uid}.{index}" if pod.owner_kind == "StatefulSet" and index else ""
+
+
+SOURCES: Final = (
+    ("group", _label(OWN_GROUP), _rank(JOB_INDEX)),
+    (PODGROUP, lambda pod: pod.scheduling_group, _rank(JOB_INDEX)),
+    (COSCHEDULING, _label("scheduling.x-k8s.io/pod-group"), _rank(JOB_INDEX)),
+    (VOLCANO, _annotation(*VOLCANO_GROUPS), _rank("volcano.sh/task-index")),
+    ("kueue", _label(KUEUE_GROUP), _rank(JOB_INDEX)),
+    (KAI, _annotation(KAI_GROUP), _rank(JOB_INDEX)),
+    (JOBSET_KIND, _label(JOBSET), _jobset_rank),
+    ("lws", _label(LWS_GROUP), _rank(LWS_INDEX)),
+    (JOB, _owned_by(JOB_INDEX, ("Job",)), _rank(JOB_INDEX)),
+    (KUBEFLOW, _owned_by(KUBEFLOW_INDEX, KUBEFLOW_KINDS), _kubeflow_rank),
+    (STATEFULSET, _stateful, lambda pod: 0),  # noqa: ARG005  # each index is alone
+)
+"""(kind of the group, its name on the pod or nothing, the pod's rank), in order of precedence."""

@@ -1,0 +1,108 @@
+"""The size of a group as PodGroups, JobSets and jobs of Kubeflow tell it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from shared.adapters.kubernetes.native.group_objects import GROUP_KINDS
+from shared.adapters.kubernetes.native.objects import GroupCustomObject
+from shared.core.native import GroupObject
+
+BY_PATH = {one.path.split("/")[2] + "/" + one.path.split("/")[4]: one for one in GROUP_KINDS}
+DONE = {"conditions": [{"type": "Completed", "status": "True"}]}
+
+
+def read(kind: str, spec: Any, status: Any = None):
+    metadata = {"name": "g", "namespace": "red", "uid": "u1"}
+    found = {"metadata": metadata, "spec": spec, "status": status}
+    return BY_PATH[kind].read(msgspec.convert(found, GroupCustomObject))
+
+
+def workers(replicas, **job):
+    return {"name": "w", "replicas": replicas, "template": {"spec": job}}
+
+
+SIZES = {
+    "kubernetes": (
+        "scheduling.k8s.io/podgroups",
+        {"schedulingPolicy": {"gang": {"minCount": 4}}},
+        ("red/podgroup/g", GroupObject(size=4, over=True)),
+    ),
+    "coscheduling": (
+        "scheduling.x-k8s.io/podgroups",
+        {"minMember": 3, "scheduleTimeoutSeconds": 10},
+        ("red/coscheduling/g", GroupObject(size=3, over=True)),
+    ),
+    "volcano": (
+        "scheduling.volcano.sh/podgroups",
+        {"minMember": 2, "queue": "default", "minResources": {"cpu": "2"}},
+        ("red/volcano/g", GroupObject(size=2, over=True)),
+    ),
+    "kai": (
+        "scheduling.run.ai/podgroups",
+        {"minMember": 8, "queue": "team", "subGroups": []},
+        ("red/kai/g", GroupObject(size=8, over=True)),
+    ),
+    "jobset": (
+        "jobset.x-k8s.io/jobsets",
+        {"replicatedJobs": [workers(2, parallelism=4, completions=2), workers(1), workers(3)]},
+        ("red/jobset/u1", GroupObject(size=8)),
+    ),
+    "pytorch": (
+        "kubeflow.org/pytorchjobs",
+        {"pytorchReplicaSpecs": {"Master": {}, "Worker": {"replicas": 3}}},
+        ("red/kubeflow/u1", GroupObject(size=4)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "spec", "told"), SIZES.values(), ids=SIZES.keys())
+def test_an_object_tells_the_size_of_its_group(kind, spec, told):
+    assert told == read(kind, spec)
+
+
+IN_ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}, "replicatedJobs": [workers(1)]}
+DEPENDING = {"replicatedJobs": [{**workers(1), "dependsOn": [{"name": "a"}]}]}
+WRONG = {
+    "basic": ("scheduling.k8s.io/podgroups", {"schedulingPolicy": {"basic": {}}}, "must be gang"),
+    "topology": (
+        "scheduling.k8s.io/podgroups",
+        {"schedulingConstraints": {"topology": [{"key": "rack"}]}},
+        "spec.schedulingConstraints",
+    ),
+    "tasks": (
+        "scheduling.volcano.sh/podgroups",
+        {"minMember": 2, "minTaskMember": {"a": 1}},
+        "spec.minTaskMember",
+    ),
+    "subgroups": (
+        "scheduling.run.ai/podgroups",
+        {"minMember": 2, "subGroups": [{"name": "a"}]},
+        "spec.subGroups",
+    ),
+    "negative": ("scheduling.x-k8s.io/podgroups", {"minMember": -3}, "1 to 4096"),
+    "text": ("scheduling.x-k8s.io/podgroups", {"minMember": "many"}, "Expected `int`"),
+    "in order": ("jobset.x-k8s.io/jobsets", IN_ORDER, "startupPolicyOrder"),
+    "depending": ("jobset.x-k8s.io/jobsets", DEPENDING, "dependsOn"),
+    "no role": ("kubeflow.org/pytorchjobs", {}, "1 to 4096"),
+    "nothing": ("kubeflow.org/tfjobs", None, "1 to 4096"),
+}
+
+
+@pytest.mark.parametrize(("kind", "spec", "words"), WRONG.values(), ids=WRONG.keys())
+def test_what_cannot_be_honoured_is_named_with_its_object(kind, spec, words):
+    _, told = read(kind, spec)
+
+    assert told.refused is not None
+    assert f"{BY_PATH[kind].what}/g: spec" in told.refused.field
+    assert words in f"{told.refused.field} {told.refused.rule}"
+
+
+@pytest.mark.parametrize(
+    ("status", "over"), [(DONE, True), ({"conditions": ["x"]}, False), ({"conditions": 7}, False)]
+)
+def test_what_has_ended_makes_no_more_pods(status, over):
+    _, told = read("jobset.x-k8s.io/jobsets", {"replicatedJobs": [workers(1)]}, status)
+
+    assert over is told.over
