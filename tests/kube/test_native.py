@@ -267,7 +267,7 @@ SPREAD = {
     "labelSelector": {},
 }
 NO_NUMBER = {"labels": {"muster.dev/group": "x"}, "annotations": {"muster.dev/group-size": "-3"}}
-OF_RAY = {"labels": {"ray.io/cluster": "c"}}
+OF_YUNIKORN = {"annotations": {"yunikorn.apache.org/task-group-name": "w"}}
 WRONG = {
     "several": ({"containers": [_with_gpus(1), _with_gpus(1, "other")]}, {}, "one container"),
     "spread": (
@@ -281,7 +281,7 @@ WRONG = {
     "queue": ({}, {"labels": {"muster.dev/queue": "not-ours"}}, "is not a queue of team"),
     "fraction": ({}, {"annotations": {"gpu-fraction": "0.5"}}, "shares of a GPU"),
     "large": (_asks(**{"nvidia.com/gpu": "16"}), {}, "must be at most"),
-    "ray": ({}, OF_RAY, "groups of Ray are not read"),
+    "yunikorn": ({}, OF_YUNIKORN, "groups of YuniKorn are not read"),
 }
 
 

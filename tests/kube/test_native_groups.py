@@ -48,7 +48,14 @@ def _kubeflow(number, uid):
     return {"labels": labels, "ownerReferences": [{**owner, "controller": True}]}
 
 
+def _ray(number, uid):
+    labels = {"ray.io/cluster": "g", "ray.io/node-type": "worker" if number else "head"}
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "g", "uid": uid}
+    return {"labels": labels, "ownerReferences": [{**owner, "controller": True}]}
+
+
 MEMBERS = {"minMember": SIZE}
+WORKERS = [{"groupName": "a", "replicas": 1, "numOfHosts": 2}, {"groupName": "b", "replicas": 1}]
 JOBS = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 2, "completions": 2}}}
 ROLES = {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}
 KINDS = {
@@ -56,9 +63,13 @@ KINDS = {
     "volcano": ("scheduling.volcano.sh/v1beta1", "PodGroup", MEMBERS, _volcano),
     "kai": ("scheduling.run.ai/v2alpha2", "PodGroup", MEMBERS, _kai),
     "jobset": ("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [JOBS]}, _jobset),
+    "ray": ("ray.io/v1", "RayCluster", {"workerGroupSpecs": WORKERS}, _ray),
     "pytorch": ("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": ROLES}, _kubeflow),
 }
 RANKED = {"volcano", "jobset", "pytorch"}
+HEAD = {
+    "containers": [{"name": "head", "image": "a/b:1", "resources": {"limits": {"cpu": "500m"}}}]
+}
 
 
 def _definition(version, kind):
@@ -111,8 +122,8 @@ async def place(system, kube, kube_namespace):
     await stage.disconnect()
 
 
-def _pod(place, name, metadata):
-    place.pod(name, {"schedulerName": SCHEDULER}, **metadata)
+def _pod(place, name, metadata, spec=None):
+    place.pod(name, {"schedulerName": SCHEDULER, **(spec or {})}, **metadata)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -126,13 +137,15 @@ async def test_a_group_of_another_controller_runs_whole_and_in_its_order(place, 
 
     told = place.until("it is told", lambda: place.events("p1"))
     assert not running(place.pods())
-    _pod(place, "p4", member(0, uid))
+    _pod(place, "p4", member(0, uid), HEAD if name == "ray" else None)
     found = place.until("all run", lambda: (r := running(place.pods())) and len(r) == SIZE and r)
 
     assert "WaitingForPods" == told[0][0]
     assert f"of {SIZE} pods" in told[0][1]
     labels = {one["metadata"]["name"]: one["metadata"]["labels"] for one in found}
     assert 1 == len({one["muster.dev/workload"] for one in labels.values()})
+    if name == "ray":
+        assert "0" == labels["p4"]["muster.dev/rank"], "the head, which has no GPU"
     if name in RANKED:
         ranks = {pod: one["muster.dev/rank"] for pod, one in labels.items()}
         assert {"p4": "0", "p3": "1", "p2": "2", "p1": "3"} == ranks

@@ -14,13 +14,15 @@ The first source that applies counts:
 | LeaderWorkerSet | label `.../group-key`, rank `.../worker-index` | annotation `.../size` |
 | Indexed Job | owner, rank `batch.kubernetes.io/job-completion-index` | its parallelism |
 | Kubeflow | owner, rank `training.kubeflow.org/replica-index` | the replicas of all roles |
+| Ray | owner RayCluster, the head first | head and workers of all groups |
 | StatefulSet | owner, `apps.kubernetes.io/pod-index` | each index alone |
 | all others | | each pod alone |
 
 Membership is always (namespace, key). Groups of which the size is told by an object that Muster
-does not read (Ray, YuniKorn) are refused by `problems.py`.
+does not read (YuniKorn) are refused by `problems.py`.
 Source: Kubernetes Job and PodGroup APIs; the PodGroups of scheduler-plugins, Volcano and KAI;
-Kueue "plain pods"; labels of JobSet, LeaderWorkerSet and the Training Operator.
+Kueue "plain pods"; labels of JobSet, LeaderWorkerSet,
+the Training Operator and KubeRay.
 """
 
 from __future__ import annotations

@@ -20,10 +20,7 @@ MIG_SEED: Final = "nvidia.com/gpu.mig-"
 MIG: Final = "nvidia.com/mig-"
 HOSTNAME: Final = "kubernetes.io/hostname"
 
-GROUPS_OF_OTHERS: Final = (
-    ("annotations", "yunikorn.apache.org/task-group-name", "YuniKorn"),
-    ("labels", "ray.io/cluster", "Ray"),
-)
+GROUPS_OF_OTHERS: Final = (("annotations", "yunikorn.apache.org/task-group-name", "YuniKorn"),)
 """Groups of which the size stands in an object that is not read yet."""
 SHARES_OF_OTHERS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 _REMEDY_GROUP: Final = (

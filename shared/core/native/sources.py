@@ -24,7 +24,7 @@ SIZES: Final = {"group": OWN_SIZE, "kueue": KUEUE_SIZE, "lws": LWS_SIZE}
 """By kind of group: the annotation with the size."""
 PODGROUP, COSCHEDULING, VOLCANO, KAI = "podgroup", "coscheduling", "volcano", "kai"
 JOBSET_KIND, JOB, KUBEFLOW, STATEFULSET = "jobset", "job", "kubeflow", "statefulset"
-BY_UID: Final = frozenset((JOBSET_KIND, JOB, KUBEFLOW))
+BY_UID: Final = frozenset((JOBSET_KIND, JOB, KUBEFLOW, "ray"))
 """Kinds of groups that are named by the uid of their object."""
 VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 KAI_GROUP: Final = "pod-group-name"
@@ -35,9 +35,13 @@ JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
 JOBSET_JOB: Final = "jobset.sigs.k8s.io/job-global-index"
 KUBEFLOW_INDEX: Final = "training.kubeflow.org/replica-index"
 KUBEFLOW_ROLE: Final = "training.kubeflow.org/replica-type"
-KUBEFLOW_KINDS: Final = frozenset(("JAXJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob"))
+KUBEFLOW_KINDS: Final = frozenset(
+    ("JAXJob", "MPIJob", "PaddleJob", "PyTorchJob", "TFJob", "XGBoostJob")
+)
 FIRST_ROLES: Final = ("master", "chief")
 """Of Kubeflow, in lower case: the pods of these roles have the first ranks."""
+RAY: Final = "ray"
+RAY_CLUSTER: Final = "ray.io/cluster"
 
 
 def _index(text: str) -> int:
@@ -67,6 +71,10 @@ def _kubeflow_rank(pod: NativePod) -> int:
     return index if first or index == BY_NAME else index + GROUP_SIZE_MAX
 
 
+def _ray_rank(pod: NativePod) -> int:
+    return 0 if pod.labels.get("ray.io/node-type") == "head" else 1  # then by name, so by group
+
+
 def _owned_by(label: str, kinds: Collection[str]) -> Callable[[NativePod], str]:
     return lambda pod: pod.owner_uid if pod.owner_kind in kinds and label in pod.labels else ""
 
@@ -87,6 +95,7 @@ SOURCES: Final = (
     ("lws", _label(LWS_GROUP), _rank(LWS_INDEX)),
     (JOB, _owned_by(JOB_INDEX, ("Job",)), _rank(JOB_INDEX)),
     (KUBEFLOW, _owned_by(KUBEFLOW_INDEX, KUBEFLOW_KINDS), _kubeflow_rank),
+    (RAY, _owned_by(RAY_CLUSTER, ("RayCluster",)), _ray_rank),
     (STATEFULSET, _stateful, lambda pod: 0),  # noqa: ARG005  # each index is alone
 )
 """(kind of the group, its name on the pod or nothing, the pod's rank), in order of precedence."""

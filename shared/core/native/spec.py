@@ -1,11 +1,17 @@
-"""The workload that a whole group of pods is."""
+"""The workload that a whole group of pods is.
+
+Members need not be equal: in order of rank, each run of pods that ask for the same is a pod set.
+So the ranks of placement, which go pod set by pod set, are those of the members.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from itertools import groupby
 from typing import Final
 
+from shared.core.admission.form import POD_SETS_MAX
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.core.native.groups import PodGroup
@@ -44,22 +50,18 @@ def spec_of(
 
     Args:
         group: the group, which is whole.
-        members: its pods in order of rank, without a problem of their own.
+        members: its pods in order of rank, at least one, without a problem of their own.
         pool_labels: label keys by which nodes tell their pool.
         classes: priority classes that Muster knows; another one of a pod is Kubernetes' alone.
 
     A controller makes pods anew, so a failure is no retry of Muster's.
     """
     first = members[0]
-    different = next((one for one in members if _shape(one) != _shape(first)), None)
-    if different is not None:
-        return FieldError(
-            field="spec.containers[].resources",
-            value=different.name,
-            rule=f"all pods of a group must ask for the same; {different.name} asks for something"
-            f" else than {first.name}",
-            remedy="give all pods of the group the same requests, node selector and tolerations",
-        )
+    chosen = next((one for one in members if one.taken.gpus), first)
+    runs = [list(run) for _, run in groupby(members, key=_asks)]
+    wrong = _different(chosen, members) or _too_many(runs)
+    if wrong is not None:
+        return wrong
     kind = first.labels.get(KIND_LABEL, WorkloadKind.TRAINING.value)
     if kind not in {one.value for one in WorkloadKind}:
         return FieldError(
@@ -72,18 +74,54 @@ def spec_of(
     return WorkloadSpec(
         name=_dns_label(group.name),
         kind=WorkloadKind(kind),
-        pod_sets=(_pod_set(first, len(members)),),
+        pod_sets=_pod_sets(runs),
         queue=next((first.labels[one] for one in QUEUE_LABELS if one in first.labels), ""),
         priority_class=named if named in classes or CLASS_LABEL in first.labels else "",
-        gpu_choice=_choice(first, pool_labels),
+        gpu_choice=_choice(chosen, pool_labels),
         expected_duration_seconds=_seconds(first.annotations.get(DURATION, "")),
-        grace_seconds=max(first.grace_seconds, 1),
+        grace_seconds=max(1, *(one.grace_seconds for one in members)),
         max_retries=0,
     )
 
 
-def _pod_set(pod: NativePod, count: int) -> PodSet:
+def _different(chosen: NativePod, members: Sequence[NativePod]) -> FieldError | None:
+    """A workload has one choice of nodes and one priority; a pod without GPUs may choose none."""
+    for one in members:
+        free = not one.taken.gpus and not one.node_selector
+        for field, ours, theirs in (
+            ("spec.nodeSelector", chosen.node_selector, one.node_selector),
+            ("spec.priorityClassName", chosen.priority_class, one.priority_class),
+        ):
+            if ours != theirs and not (free and field == "spec.nodeSelector"):
+                return FieldError(
+                    field=field,
+                    value=one.name,
+                    rule=f"must be the same for all pods of a group; {one.name} differs from"
+                    f" {chosen.name}",
+                    remedy="give all pods of the group the same",
+                )
+    return None
+
+
+def _too_many(runs: Sequence[Sequence[NativePod]]) -> FieldError | None:
+    if len(runs) <= POD_SETS_MAX:
+        return None
+    return FieldError(
+        field="spec.containers[].resources",
+        value=f"{len(runs)} runs of equal pods",
+        rule=f"pods of a group in order of rank must be at most {POD_SETS_MAX} runs of equal ones",
+        remedy="name or number the pods so that equal ones follow each other",
+    )
+
+
+def _pod_sets(runs: Sequence[Sequence[NativePod]]) -> tuple[PodSet, ...]:
+    names = ["main"] if len(runs) == 1 else [f"main-{number}" for number in range(len(runs))]
+    return tuple(_pod_set(run[0], name, len(run)) for name, run in zip(names, runs, strict=True))
+
+
+def _pod_set(pod: NativePod, name: str, count: int) -> PodSet:
     return PodSet(
+        name=name,
         count=count,
         gpu=GpuRequest(count=pod.taken.gpus),
         cpu_milli=pod.taken.cpu_milli,
@@ -99,8 +137,8 @@ def _choice(pod: NativePod, pool_labels: Collection[str]) -> GpuChoice:
     return GpuChoice(products=(product,) if product else (), node_pool=pool)
 
 
-def _shape(pod: NativePod) -> tuple[object, ...]:
-    return pod.taken, pod.node_selector, pod.tolerations, pod.priority_class
+def _asks(pod: NativePod) -> tuple[object, ...]:
+    return pod.taken, pod.tolerations
 
 
 def _dns_label(name: str) -> str:

@@ -54,6 +54,16 @@ SIZES = {
         {"pytorchReplicaSpecs": {"Master": {}, "Worker": {"replicas": 3}}},
         ("red/kubeflow/u1", GroupObject(size=4)),
     ),
+    "mpi": (
+        "kubeflow.org/mpijobs",
+        {"mpiReplicaSpecs": {"Launcher": {"replicas": 1}, "Worker": {"replicas": 3}}},
+        ("red/kubeflow/u1", GroupObject(size=3)),
+    ),
+    "ray": (
+        "ray.io/rayclusters",
+        {"workerGroupSpecs": [{"replicas": 2, "numOfHosts": 4}, {"minReplicas": 1}]},
+        ("red/ray/u1", GroupObject(size=10)),
+    ),
 }
 
 
@@ -85,6 +95,7 @@ WRONG = {
     "text": ("scheduling.x-k8s.io/podgroups", {"minMember": "many"}, "Expected `int`"),
     "in order": ("jobset.x-k8s.io/jobsets", IN_ORDER, "startupPolicyOrder"),
     "depending": ("jobset.x-k8s.io/jobsets", DEPENDING, "dependsOn"),
+    "autoscaling": ("ray.io/rayclusters", {"enableInTreeAutoscaling": True}, "Autoscaling"),
     "no role": ("kubeflow.org/pytorchjobs", {}, "1 to 4096"),
     "nothing": ("kubeflow.org/tfjobs", None, "1 to 4096"),
 }

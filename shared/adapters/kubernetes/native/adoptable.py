@@ -40,8 +40,10 @@ class AdoptablePods:
         self._ranked: dict[str, list[NativePod]] = {}
         """Waiting pods in order of rank, of groups that were asked for since they changed."""
 
-    async def member(self, group: str, rank: int, size: int) -> NativePod | int:
+    async def member(self, group: str, rank: int, size: int, gpus: int) -> NativePod | int:
         """The pod of a rank of a group that is whole; else how many of `size` are there.
+
+        One that asks for another number than `gpus` is of a group that changed since: none is.
 
         Members are ordered by their index, then by name; an index need not be a rank (JobSet,
         roles of Kubeflow). O(1); after a change of the group O(size log size).
@@ -54,7 +56,10 @@ class AdoptablePods:
         if ranked is None:
             members = self._pods.members(group)
             ranked = self._ranked[group] = [one for one in members if one.waits]
-        return ranked[rank] if rank < size <= len(ranked) else len(ranked)
+        if len(ranked) < size:
+            return len(ranked)
+        found = ranked[rank]
+        return found if found.taken.gpus == gpus else 0
 
     async def _ready(self) -> None:
         if self._task is None or self._task.done():

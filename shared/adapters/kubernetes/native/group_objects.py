@@ -3,7 +3,7 @@
 A kind that the API server does not serve is no error: it is asked for again now and then. What an
 object says and Muster cannot honour is told to the pods of its group alone.
 Source: scheduling.k8s.io/v1beta1; the PodGroups of scheduler-plugins, Volcano and KAI;
-jobset.x-k8s.io/v1alpha2; kubeflow.org/v1.
+jobset.x-k8s.io/v1alpha2; kubeflow.org/v1 and v2beta1; ray.io/v1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from shared.adapters.kubernetes.native.group_sizes import (
     of_jobset,
     of_kubeflow,
     of_kubernetes,
+    of_mpi,
     of_pod_group,
+    of_ray,
 )
 from shared.adapters.kubernetes.native.objects import GroupCustomObject
 from shared.core.model.decision import FieldError
@@ -93,23 +95,24 @@ GROUP_KINDS: Final = (
     _pod_groups("scheduling.x-k8s.io/v1alpha1", "coscheduling"),
     _pod_groups("scheduling.volcano.sh/v1beta1", "volcano"),
     _pod_groups("scheduling.run.ai/v2alpha2", "kai"),
-    GroupKind(
-        path="/apis/jobset.x-k8s.io/v1alpha2/jobsets",
-        what="jobsets",
-        kind="jobset",
-        by_uid=True,
-        makes_pods=True,
-        size=of_jobset,
-    ),
     *(
         GroupKind(
-            path=f"/apis/kubeflow.org/v1/{what}",
+            path=f"/apis/{version}/{what}",
             what=what,
-            kind="kubeflow",
+            kind=kind,
             by_uid=True,
             makes_pods=True,
-            size=of_kubeflow,
+            size=size,
         )
-        for what in ("jaxjobs", "paddlejobs", "pytorchjobs", "tfjobs", "xgboostjobs")
+        for version, what, kind, size in (
+            ("jobset.x-k8s.io/v1alpha2", "jobsets", "jobset", of_jobset),
+            ("kubeflow.org/v1", "jaxjobs", "kubeflow", of_kubeflow),
+            ("kubeflow.org/v1", "paddlejobs", "kubeflow", of_kubeflow),
+            ("kubeflow.org/v1", "pytorchjobs", "kubeflow", of_kubeflow),
+            ("kubeflow.org/v1", "tfjobs", "kubeflow", of_kubeflow),
+            ("kubeflow.org/v1", "xgboostjobs", "kubeflow", of_kubeflow),
+            ("kubeflow.org/v2beta1", "mpijobs", "kubeflow", of_mpi),
+            ("ray.io/v1", "rayclusters", "ray", of_ray),
+        )
     ),
 )

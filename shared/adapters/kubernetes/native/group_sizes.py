@@ -135,6 +135,40 @@ def _at_once(job: JobCounts) -> int:
     return job.parallelism if job.completions is None else min(job.parallelism, job.completions)
 
 
+class MpiSpec(Object, frozen=True, kw_only=True):
+    """Of an MPIJob: its launcher is a pod of a Job, alone."""
+
+    mpi_replica_specs: dict[str, KubeflowRole] = msgspec.field(default_factory=dict)
+
+
+class RayWorkers(Object, frozen=True, kw_only=True):
+    """A group of workers of a RayCluster."""
+
+    replicas: int = 1
+    num_of_hosts: int = 1
+
+
+class RaySpec(Object, frozen=True, kw_only=True):
+    """Of a RayCluster."""
+
+    worker_group_specs: tuple[RayWorkers, ...] = ()
+    enable_in_tree_autoscaling: bool = False
+
+
+def of_mpi(spec: dict[str, Any]) -> int:
+    """Of an MPIJob: its workers."""
+    found = msgspec.convert(spec, MpiSpec)
+    return sum(one.replicas for role, one in found.mpi_replica_specs.items() if role == "Worker")
+
+
+def of_ray(spec: dict[str, Any]) -> int:
+    """Of a RayCluster: the head and all workers."""
+    found = msgspec.convert(spec, RaySpec)
+    if found.enable_in_tree_autoscaling:
+        raise NotHonoured("spec.enableInTreeAutoscaling", "true", "a gang has one size")
+    return 1 + sum(one.replicas * one.num_of_hosts for one in found.worker_group_specs)
+
+
 def of_kubeflow(spec: dict[str, Any]) -> int:
     """Of a job of Kubeflow: the pods of all its roles."""
     found = msgspec.convert(spec, KubeflowSpec)

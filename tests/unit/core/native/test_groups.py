@@ -129,6 +129,11 @@ MEMBERS = [
         PodGroup(key="red/kubeflow/k1", name="train", size=6),
     ),
 ]
+for _type, _rank in (("head", 0), ("worker", 1)):
+    _labels = {"ray.io/cluster": "train", "ray.io/node-type": _type}
+    _pod = a_pod(owner_kind="RayCluster", owner_name="train", owner_uid="r1", labels=_labels)
+    _group = PodGroup(key="red/ray/r1", name="train", size=6)
+    MEMBERS.append((_pod, ("red/ray/r1", _rank), _group))
 OBJECTS = [key for _, (key, _), group in MEMBERS if group.size == 6]
 KINDS = ("alone", "ours", "kueue", "lws", "job", "statefulset", "podgroup", "coscheduling")
 
@@ -136,7 +141,7 @@ KINDS = ("alone", "ours", "kueue", "lws", "job", "statefulset", "podgroup", "cos
 @pytest.mark.parametrize(
     ("pod", "key", "group"),
     MEMBERS,
-    ids=[*KINDS, "volcano", "kai", "jobset", "kubeflow", "kubeflow-master"],
+    ids=[*KINDS, "volcano", "kai", "jobset", "kubeflow", "kubeflow-master", "ray-head", "ray"],
 )
 def test_a_pod_belongs_to_the_first_source_that_applies(pod, key, group):
     told: dict[str, ToldGroup] = {
@@ -180,7 +185,6 @@ WRONG = {
         a_pod(annotations={"yunikorn.apache.org/task-group-name": "g"}),
         "metadata.annotations[yunikorn.apache.org/task-group-name]",
     ),
-    "ray": (a_pod(labels={"ray.io/cluster": "c"}), "metadata.labels[ray.io/cluster]"),
     "fraction": (a_pod(annotations={"gpu-memory": "4"}), "metadata.annotations[gpu-memory]"),
     "mig": (
         a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/mig-1g.5gb": "1"}),)),
@@ -206,9 +210,11 @@ def test_what_is_not_honoured_is_named(pod, field):
 
 
 def test_a_group_of_muster_goes_before_one_that_is_not_read():
-    labels = {"ray.io/cluster": "c", "muster.dev/group": "g"}
+    pod = a_pod(
+        annotations={"yunikorn.apache.org/task-group-name": "c"}, labels={"muster.dev/group": "g"}
+    )
 
-    assert None is problem_of_pod(a_pod(labels=labels), POOLS)
+    assert None is problem_of_pod(pod, POOLS)
 
 
 def test_a_plain_pod_has_no_problem():
@@ -251,14 +257,51 @@ def test_a_class_of_kubernetes_alone_is_left_to_kubernetes():
     assert ("", "pods") == (spec.priority_class, spec.name)
 
 
-def test_members_that_ask_for_different_things_are_no_gang():
-    group = PodGroup(key="k", name="g", size=2)
-    other = a_pod("other", taken=TakenResources(gpus=1))
+def test_runs_of_equal_members_are_pod_sets_in_order_of_rank():
+    group = PodGroup(key="k", name="g", size=4)
+    head = a_pod("head", taken=TakenResources(cpu_milli=100), gpus=())
+    product = {"nvidia.com/gpu.product": "H100"}
+    workers = [a_pod(f"w{number}", node_selector=product, grace_seconds=7) for number in range(2)]
 
-    found = spec_of(group, [a_pod(), other], POOLS)
+    spec = spec_of(group, [head, *workers, head], POOLS)
+
+    assert not isinstance(spec, FieldError)
+    assert [("main-0", 1, 0), ("main-1", 2, 2), ("main-2", 1, 0)] == [
+        (one.name, one.count, one.gpu.count) for one in spec.pod_sets
+    ]
+    assert (GpuChoice(products=("H100",)), 30) == (spec.gpu_choice, spec.grace_seconds)
+
+
+DIFFERENT = {
+    "selector": ({"node_selector": {"muster.dev/pool": "b"}}, "spec.nodeSelector"),
+    "cpu": (
+        {"taken": TakenResources(), "node_selector": {"muster.dev/pool": "b"}},
+        "spec.nodeSelector",
+    ),
+    "priority": ({"priority_class": "low"}, "spec.priorityClassName"),
+}
+
+
+@pytest.mark.parametrize(("fields", "field"), DIFFERENT.values(), ids=DIFFERENT.keys())
+def test_members_that_choose_different_nodes_are_no_gang(fields, field):
+    found = spec_of(PodGroup(key="k", name="g", size=2), [a_pod(), a_pod("b", **fields)], POOLS)
 
     assert isinstance(found, FieldError)
-    assert "other" == found.value
+    assert (field, "b") == (found.field, found.value)
+
+
+def test_members_have_a_limit_of_runs():
+    pods = [
+        a_pod(f"p{number:02}", taken=TakenResources(gpus=1 + number % 2)) for number in range(17)
+    ]
+
+    found = spec_of(PodGroup(key="k", name="g", size=17), pods, POOLS)
+
+    assert isinstance(found, FieldError)
+    assert "17 runs of equal pods" == found.value
+    assert not isinstance(
+        spec_of(PodGroup(key="k", name="g", size=16), pods[1:], POOLS), FieldError
+    )
 
 
 def test_a_kind_that_is_none_is_refused():
