@@ -126,9 +126,7 @@ class Operations:
         pod = operation.pod
         if pod is None:
             raise ValueError(f"adopt {operation.name} without a pod")
-        found = await self._adoptable.member(
-            pod.group, pod.rank, pod.size, pod.template.pod_set.gpu.count
-        )
+        found = await self._adoptable.member(pod.group, pod.rank, pod.size, len(pod.shares))
         if isinstance(found, int):
             message = f"{found} of {pod.size} pods of group {pod.group} are there and unbound"
             return PodResult(status=NOT_FOUND, reason="WaitingForPods", message=message)
