@@ -30,8 +30,8 @@ from tests.support.system import TEAM, Stage
 SECONDS = 60
 POLL_SECONDS = 0.1
 GO = "/tmp/go"
-UNTIL_TOLD = f"until test -e {GO}; do sleep 0.1; done"
-"""A shell waits for `World.go`."""
+UNTIL_TOLD = f"until test -e {GO}; do sleep 0.1; done; sleep 0.5"
+"""A shell waits for `World.go`, and stays while the command that told it ends."""
 COMMAND = str(Path(sys.executable).with_name("muster"))
 _numbers = itertools.count(1)
 
