@@ -15,9 +15,9 @@ from shared.core.model.decision import FieldError
 from shared.core.model.nouns import WorkloadSpec
 from shared.core.model.reason import Reason
 from shared.core.native import (
+    GroupObject,
     NativePod,
     PodGroup,
-    ToldGroup,
     group_key,
     group_of,
     may_come_back,
@@ -75,7 +75,7 @@ class GroupJudge:
         self,
         members: Sequence[NativePod],
         record: GroupRecord | None,
-        told: Mapping[str, ToldGroup],
+        told: Mapping[str, GroupObject],
         *,
         gone_since_ms: int,
         now_ms: int,
@@ -116,7 +116,7 @@ class GroupJudge:
         return GroupJudgement(cancel=True) if now_ms >= due_ms else GroupJudgement(again_ms=due_ms)
 
     def _group(
-        self, waiting: Sequence[NativePod], told: Mapping[str, ToldGroup], now_ms: int
+        self, waiting: Sequence[NativePod], told: Mapping[str, GroupObject], now_ms: int
     ) -> PodGroup | GroupJudgement:
         for one in waiting:
             problem = problem_of_pod(one, self.pool_labels)
@@ -188,7 +188,7 @@ def _still(there: Sequence[NativePod], record: GroupRecord | None) -> GroupJudge
     return _told(beyond, BEYOND, text)
 
 
-def _will_make_more(record: GroupRecord, told: Mapping[str, ToldGroup]) -> bool:
+def _will_make_more(record: GroupRecord, told: Mapping[str, GroupObject]) -> bool:
     """Whether its object is not over: a Job pauses for minutes between its pods."""
     found = told.get(record.key)
     return found is not None and not found.over

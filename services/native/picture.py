@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.native import PodsByGroup, ToldGroup
+from shared.core.native import GroupObject, PodsByGroup
 from shared.ports.native import GroupChanged, PodChanged, PodsListed
 
 
@@ -12,7 +12,7 @@ class NativePicture:
     def __init__(self) -> None:
         self.listed = False
         """Whether all pods were told once."""
-        self.told: dict[str, ToldGroup] = {}
+        self.told: dict[str, GroupObject] = {}
         """What objects say of groups, by key."""
         self.pods = PodsByGroup()
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from shared.core.native import NativePod, ToldGroup
+from shared.core.native import GroupObject, NativePod
 
 
 class PodsListed(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class GroupChanged(msgspec.Struct, frozen=True, kw_only=True):
     """What an object says of a group now; None: it is gone."""
 
     key: str
-    told: ToldGroup | None
+    told: GroupObject | None
 
 
 class NativeInterrupted(msgspec.Struct, frozen=True, kw_only=True):

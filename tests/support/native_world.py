@@ -7,7 +7,7 @@ from services.native.handler import NativeHandler
 from services.native.records import GROUPS
 from shared.core.kubernetes.requests import TakenResources
 from shared.core.model.lifecycle import State
-from shared.core.native import ContainerGpus, IndexedJob, NativePod
+from shared.core.native import ContainerGpus, GroupObject, NativePod
 from shared.events import organisation, workloads
 from shared.events.envelope import Event, Received
 from shared.events.topics import NATIVE_COMMANDS
@@ -173,7 +173,7 @@ def listed(*pods):
 
 
 def job(parallelism=2, **fields):
-    told = IndexedJob(parallelism=parallelism, completions=parallelism, **fields)
+    told = GroupObject(size=parallelism, **fields)
     return GroupChanged(key="red/job/j1", told=told)
 
 

@@ -19,19 +19,20 @@ from shared.core.native.groups import (
 )
 from shared.core.native.pod import ContainerGpus, NativePod
 from shared.core.native.problems import problem_of_pod
+from shared.core.native.sources import BY_UID, GroupSource
 from shared.core.native.spec import READ_ANNOTATIONS, spec_of
-from shared.core.native.told import GROUP_SIZE_MAX, GroupObject, IndexedJob, ToldGroup
+from shared.core.native.told import GROUP_SIZE_MAX, GroupObject
 
 __all__ = [
+    "BY_UID",
     "GROUP_SIZE_MAX",
     "READ_ANNOTATIONS",
     "ContainerGpus",
     "GroupObject",
-    "IndexedJob",
+    "GroupSource",
     "NativePod",
     "PodGroup",
     "PodsByGroup",
-    "ToldGroup",
     "group_key",
     "group_of",
     "key_of",

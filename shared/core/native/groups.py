@@ -33,15 +33,14 @@ from shared.core.model.decision import FieldError
 from shared.core.model.value import Value
 from shared.core.native.pod import NativePod
 from shared.core.native.sources import (
-    ALONE,
     BY_UID,
-    JOBSET_KIND,
+    EACH_ALONE,
     JOBSET_NAME,
     SIZES,
     SOURCES,
-    STATEFULSET,
+    GroupSource,
 )
-from shared.core.native.told import GROUP_SIZE_MAX, ToldGroup, size_told
+from shared.core.native.told import GROUP_SIZE_MAX, GroupObject
 
 
 class PodGroup(Value, frozen=True, kw_only=True):
@@ -64,41 +63,39 @@ def group_key(pod: NativePod) -> tuple[str, int]:
         found = name(pod)
         if found:
             return key_of(pod.namespace, kind, found), rank(pod)
-    return key_of(pod.namespace, ALONE, pod.uid), 0
+    return key_of(pod.namespace, GroupSource.ALONE, pod.uid), 0
 
 
-def key_of(namespace: str, kind: str, name: str) -> str:
+def key_of(namespace: str, kind: GroupSource, name: str) -> str:
     """The key of a group: NAMESPACE/KIND/NAME."""
     return f"{namespace}/{kind}/{name}"
 
 
 def may_come_back(key: str) -> bool:
     """Whether pods that are made later can belong to the group: not to that of one lone pod."""
-    return key.split("/")[1] != ALONE
+    return key.split("/")[1] != GroupSource.ALONE
 
 
-def group_of(pod: NativePod, told: Mapping[str, ToldGroup]) -> PodGroup | FieldError | None:
+def group_of(pod: NativePod, told: Mapping[str, GroupObject]) -> PodGroup | FieldError | None:
     """The group of a pod; what is wrong with what is said of it; None: its object is not known.
 
     `told`: what objects say of groups, by key.
     """
     key, _ = group_key(pod)
-    _, kind, name = key.split("/", 2)
+    _, text, name = key.split("/", 2)
+    kind = GroupSource(text)
     if kind in SIZES:
         return _sized(pod, key, name, SIZES[kind])
-    if kind in (ALONE, STATEFULSET):
+    if kind in EACH_ALONE:
         return PodGroup(key=key, name=pod.name, size=1)
     found = told.get(key)
     if found is None:
         return None
-    size = size_told(found)
-    if isinstance(size, FieldError):
-        return size
-    return PodGroup(key=key, name=_shown(pod, kind, name), size=size)
+    return found.refused or PodGroup(key=key, name=_shown(pod, kind, name), size=found.size)
 
 
-def _shown(pod: NativePod, kind: str, name: str) -> str:
-    if kind == JOBSET_KIND:
+def _shown(pod: NativePod, kind: GroupSource, name: str) -> str:
+    if kind is GroupSource.JOBSET:
         return pod.labels.get(JOBSET_NAME, name)
     return pod.owner_name if kind in BY_UID else name
 

@@ -20,8 +20,7 @@ MIG_SEED: Final = "nvidia.com/gpu.mig-"
 MIG: Final = "nvidia.com/mig-"
 HOSTNAME: Final = "kubernetes.io/hostname"
 
-GROUPS_OF_OTHERS: Final = (("annotations", "yunikorn.apache.org/task-group-name", "YuniKorn"),)
-"""Groups of which the size stands in an object that is not read yet."""
+YUNIKORN_GROUP: Final = "yunikorn.apache.org/task-group-name"
 SHARES_OF_OTHERS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 _REMEDY_GROUP: Final = (
     "label the pods muster.dev/group and annotate muster.dev/group-size with their number"
@@ -51,17 +50,11 @@ def _unreadable(pod: NativePod) -> FieldError | None:
 
 
 def _group_of_others(pod: NativePod) -> FieldError | None:
-    if OWN_GROUP in pod.labels:
+    if OWN_GROUP in pod.labels or YUNIKORN_GROUP not in pod.annotations:
         return None
-    for where, key, whose in GROUPS_OF_OTHERS:
-        told = pod.labels if where == "labels" else pod.annotations
-        if key in told:
-            return _error(f"metadata.{where}[{key}]", told[key], _unread(whose), _REMEDY_GROUP)
-    return None
-
-
-def _unread(whose: str) -> str:
-    return f"groups of {whose} are not read, so its size is not known"
+    field = f"metadata.annotations[{YUNIKORN_GROUP}]"
+    rule = "groups of YuniKorn are not read, so its size is not known"
+    return _error(field, pod.annotations[YUNIKORN_GROUP], rule, _REMEDY_GROUP)
 
 
 def _of_gpus(pod: NativePod) -> FieldError | None:

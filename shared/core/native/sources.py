@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from enum import StrEnum
 from typing import Final
 
 from shared.core.native.pod import NativePod
@@ -16,21 +17,46 @@ LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-key"
 LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 LWS_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
-ALONE: Final = "pod"
-"""Kind of the group of a pod that nothing will replace under the same key."""
 JOB_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DIGITS_MAX: Final = 5
-SIZES: Final = {"group": OWN_SIZE, "kueue": KUEUE_SIZE, "lws": LWS_SIZE}
+
+
+class GroupSource(StrEnum):
+    """What makes pods a group: the part KIND of its key."""
+
+    OWN = "group"
+    PODGROUP = "podgroup"
+    COSCHEDULING = "coscheduling"
+    VOLCANO = "volcano"
+    KUEUE = "kueue"
+    KAI = "kai"
+    JOBSET = "jobset"
+    LWS = "lws"
+    JOB = "job"
+    KUBEFLOW = "kubeflow"
+    RAY = "ray"
+    STATEFULSET = "statefulset"
+    ALONE = "pod"
+    """A pod that nothing will replace under the same key."""
+
+
+SIZES: Final = {
+    GroupSource.OWN: OWN_SIZE,
+    GroupSource.KUEUE: KUEUE_SIZE,
+    GroupSource.LWS: LWS_SIZE,
+}
 """By kind of group: the annotation with the size."""
-PODGROUP, COSCHEDULING, VOLCANO, KAI = "podgroup", "coscheduling", "volcano", "kai"
-JOBSET_KIND, JOB, KUBEFLOW, STATEFULSET = "jobset", "job", "kubeflow", "statefulset"
-BY_UID: Final = frozenset((JOBSET_KIND, JOB, KUBEFLOW, "ray"))
-"""Kinds of groups that are named by the uid of their object."""
+EACH_ALONE: Final = frozenset((GroupSource.ALONE, GroupSource.STATEFULSET))
+"""Kinds of groups of one pod."""
+BY_UID: Final = frozenset(
+    (GroupSource.JOBSET, GroupSource.JOB, GroupSource.KUBEFLOW, GroupSource.RAY)
+)
+"""Kinds of groups that are named by the uid of their object, which makes their pods."""
 VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 KAI_GROUP: Final = "pod-group-name"
 BY_NAME: Final = -1
 """Rank of a pod that has no index: members are ordered by name."""
-JOBSET: Final = "jobset.sigs.k8s.io/jobset-uid"
+JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
 JOBSET_JOB: Final = "jobset.sigs.k8s.io/job-global-index"
 KUBEFLOW_INDEX: Final = "training.kubeflow.org/replica-index"
@@ -40,7 +66,6 @@ KUBEFLOW_KINDS: Final = frozenset(
 )
 FIRST_ROLES: Final = ("master", "chief")
 """Of Kubeflow, in lower case: the pods of these roles have the first ranks."""
-RAY: Final = "ray"
 RAY_CLUSTER: Final = "ray.io/cluster"
 
 
@@ -85,17 +110,17 @@ def _stateful(pod: NativePod) -> str:
 
 
 SOURCES: Final = (
-    ("group", _label(OWN_GROUP), _rank(JOB_INDEX)),
-    (PODGROUP, lambda pod: pod.scheduling_group, _rank(JOB_INDEX)),
-    (COSCHEDULING, _label("scheduling.x-k8s.io/pod-group"), _rank(JOB_INDEX)),
-    (VOLCANO, _annotation(*VOLCANO_GROUPS), _rank("volcano.sh/task-index")),
-    ("kueue", _label(KUEUE_GROUP), _rank(JOB_INDEX)),
-    (KAI, _annotation(KAI_GROUP), _rank(JOB_INDEX)),
-    (JOBSET_KIND, _label(JOBSET), _jobset_rank),
-    ("lws", _label(LWS_GROUP), _rank(LWS_INDEX)),
-    (JOB, _owned_by(JOB_INDEX, ("Job",)), _rank(JOB_INDEX)),
-    (KUBEFLOW, _owned_by(KUBEFLOW_INDEX, KUBEFLOW_KINDS), _kubeflow_rank),
-    (RAY, _owned_by(RAY_CLUSTER, ("RayCluster",)), _ray_rank),
-    (STATEFULSET, _stateful, lambda pod: 0),  # noqa: ARG005  # each index is alone
+    (GroupSource.OWN, _label(OWN_GROUP), _rank(JOB_INDEX)),
+    (GroupSource.PODGROUP, lambda pod: pod.scheduling_group, _rank(JOB_INDEX)),
+    (GroupSource.COSCHEDULING, _label("scheduling.x-k8s.io/pod-group"), _rank(JOB_INDEX)),
+    (GroupSource.VOLCANO, _annotation(*VOLCANO_GROUPS), _rank("volcano.sh/task-index")),
+    (GroupSource.KUEUE, _label(KUEUE_GROUP), _rank(JOB_INDEX)),
+    (GroupSource.KAI, _annotation(KAI_GROUP), _rank(JOB_INDEX)),
+    (GroupSource.JOBSET, _label(JOBSET_UID), _jobset_rank),
+    (GroupSource.LWS, _label(LWS_GROUP), _rank(LWS_INDEX)),
+    (GroupSource.JOB, _owned_by(JOB_INDEX, ("Job",)), _rank(JOB_INDEX)),
+    (GroupSource.KUBEFLOW, _owned_by(KUBEFLOW_INDEX, KUBEFLOW_KINDS), _kubeflow_rank),
+    (GroupSource.RAY, _owned_by(RAY_CLUSTER, ("RayCluster",)), _ray_rank),
+    (GroupSource.STATEFULSET, _stateful, lambda pod: 0),  # noqa: ARG005  # each index is alone
 )
 """(kind of the group, its name on the pod or nothing, the pod's rank), in order of precedence."""

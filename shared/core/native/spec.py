@@ -16,7 +16,7 @@ from shared.core.model.decision import FieldError
 from shared.core.model.nouns import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.core.native.groups import PodGroup
 from shared.core.native.pod import NativePod
-from shared.core.native.problems import GROUPS_OF_OTHERS, PRODUCT_LABEL, SHARES_OF_OTHERS
+from shared.core.native.problems import PRODUCT_LABEL, SHARES_OF_OTHERS, YUNIKORN_GROUP
 from shared.core.native.sources import KAI_GROUP, SIZES, VOLCANO_GROUPS
 
 QUEUE_LABELS: Final = ("muster.dev/queue", "kueue.x-k8s.io/queue-name")
@@ -30,7 +30,7 @@ READ_ANNOTATIONS: Final = frozenset(
         *SIZES.values(),
         *VOLCANO_GROUPS,
         KAI_GROUP,
-        *(key for where, key, _ in GROUPS_OF_OTHERS if where == "annotations"),
+        YUNIKORN_GROUP,
     )
 )
 """Annotations that say something here; others may be large and need not be kept."""

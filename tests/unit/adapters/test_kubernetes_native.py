@@ -8,8 +8,9 @@ from shared.adapters.kubernetes.manifest import Making
 from shared.adapters.kubernetes.native.adopting import adoption, disruption, release
 from shared.adapters.kubernetes.native.objects import JobObject, NativePodObject
 from shared.adapters.kubernetes.native.reading import read_job, read_native_pod
+from shared.core.model.decision import FieldError
 from shared.core.model.nouns import GpuShare
-from shared.core.native import IndexedJob
+from shared.core.native import GroupObject
 from shared.ports.cluster import Pod
 
 POD: dict[str, Any] = {
@@ -92,9 +93,23 @@ def test_a_job_is_read_if_it_is_indexed():
         return read_job(msgspec.convert({"spec": spec, "status": over}, JobObject))
 
     assert None is of(parallelism=4)
-    assert IndexedJob(parallelism=4, completions=1, over=True) == of(
-        completionMode="Indexed", parallelism=4
+    assert GroupObject(size=4, over=True) == of(
+        completionMode="Indexed", parallelism=4, completions=4
     )
+    one_of_four = of(completionMode="Indexed", parallelism=4)
+    assert one_of_four.over
+    assert ("spec.parallelism", "4") == (one_of_four.refused.field, one_of_four.refused.value)
+    assert "must equal completions (1)" in one_of_four.refused.rule
+
+
+def test_an_indexed_job_that_does_not_run_all_at_once_is_no_gang():
+    spec = {"completionMode": "Indexed", "parallelism": 2, "completions": 8}
+
+    found = read_job(msgspec.convert({"spec": spec}, JobObject))
+
+    assert found is not None
+    assert isinstance(found.refused, FieldError)
+    assert ("spec.parallelism", "2") == (found.refused.field, found.refused.value)
 
 
 def test_labels_of_the_owner_stay_as_they_are():

@@ -24,7 +24,7 @@ from shared.adapters.kubernetes.native.group_sizes import (
 )
 from shared.adapters.kubernetes.native.objects import GroupCustomObject
 from shared.core.model.decision import FieldError
-from shared.core.native import GROUP_SIZE_MAX, GroupObject, key_of
+from shared.core.native import BY_UID, GROUP_SIZE_MAX, GroupObject, GroupSource, key_of
 
 ENDS: Final = frozenset(("Completed", "Succeeded", "Failed"))
 """Conditions of what makes no more pods."""
@@ -36,34 +36,37 @@ class GroupKind(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     what: str
     """The plural that errors name it by."""
-    kind: str
-    """The part KIND of the key of its groups."""
-    by_uid: bool = False
-    """Groups are named by the uid of the object; else by its name."""
-    makes_pods: bool = False
+    source: GroupSource
+    """Where its groups are named by its uid, it makes their pods."""
     size: Callable[[dict[str, Any]], int]
     """From the spec; raises NotHonoured, or msgspec.ValidationError."""
 
     def read(self, found: GroupCustomObject) -> tuple[str, GroupObject]:
         """The key of its group, and what it says of it."""
-        metadata = found.metadata
-        name = metadata.uid if self.by_uid else metadata.name
-        return key_of(metadata.namespace, self.kind, name), self._told(found)
+        metadata, makes_pods = found.metadata, self.source in BY_UID
+        key = key_of(
+            metadata.namespace, self.source, metadata.uid if makes_pods else metadata.name
+        )
+        size = self._size(found)
+        over = not makes_pods or _over(found.status or {})
+        if isinstance(size, FieldError):
+            return key, GroupObject(refused=size, over=over)
+        return key, GroupObject(size=size, over=over)
 
-    def _told(self, found: GroupCustomObject) -> GroupObject:
-        over = not self.makes_pods or _over(found.status or {})
+    def _size(self, found: GroupCustomObject) -> int | FieldError:
         named = f"{self.what}/{found.metadata.name}"
         try:
             size = self.size(found.spec or {})
         except NotHonoured as error:
             field, value, rule = error.args
-            return GroupObject(size=0, refused=_error(f"{named}: {field}", value, rule), over=over)
+            return _error(f"{named}: {field}", value, rule)
         except msgspec.ValidationError as error:
-            return GroupObject(size=0, refused=_error(f"{named}: spec", "", str(error)), over=over)
+            return _error(f"{named}: spec", "", str(error))
         if 1 <= size <= GROUP_SIZE_MAX:
-            return GroupObject(size=size, over=over)
-        rule = f"must be a group of 1 to {GROUP_SIZE_MAX} pods"
-        return GroupObject(size=0, refused=_error(f"{named}: spec", str(size), rule), over=over)
+            return size
+        return _error(
+            f"{named}: spec", str(size), f"must be a group of 1 to {GROUP_SIZE_MAX} pods"
+        )
 
 
 def _over(status: dict[str, Any]) -> bool:
@@ -80,39 +83,24 @@ def _error(field: str, value: str, rule: str) -> FieldError:
     return FieldError(field=field, value=value[:64], rule=rule, remedy=remedy)
 
 
-def _pod_groups(group: str, kind: str) -> GroupKind:
-    what = f"podgroups.{group.partition('/')[0]}"
-    return GroupKind(path=f"/apis/{group}/podgroups", what=what, kind=kind, size=of_pod_group)
+def _kind(
+    version: str, plural: str, source: GroupSource, size: Callable[[dict[str, Any]], int]
+) -> GroupKind:
+    what = f"{plural}.{version.partition('/')[0]}" if plural == "podgroups" else plural
+    return GroupKind(path=f"/apis/{version}/{plural}", what=what, source=source, size=size)
 
 
 GROUP_KINDS: Final = (
-    GroupKind(
-        path="/apis/scheduling.k8s.io/v1beta1/podgroups",
-        what="podgroups.scheduling.k8s.io",
-        kind="podgroup",
-        size=of_kubernetes,
-    ),
-    _pod_groups("scheduling.x-k8s.io/v1alpha1", "coscheduling"),
-    _pod_groups("scheduling.volcano.sh/v1beta1", "volcano"),
-    _pod_groups("scheduling.run.ai/v2alpha2", "kai"),
-    *(
-        GroupKind(
-            path=f"/apis/{version}/{what}",
-            what=what,
-            kind=kind,
-            by_uid=True,
-            makes_pods=True,
-            size=size,
-        )
-        for version, what, kind, size in (
-            ("jobset.x-k8s.io/v1alpha2", "jobsets", "jobset", of_jobset),
-            ("kubeflow.org/v1", "jaxjobs", "kubeflow", of_kubeflow),
-            ("kubeflow.org/v1", "paddlejobs", "kubeflow", of_kubeflow),
-            ("kubeflow.org/v1", "pytorchjobs", "kubeflow", of_kubeflow),
-            ("kubeflow.org/v1", "tfjobs", "kubeflow", of_kubeflow),
-            ("kubeflow.org/v1", "xgboostjobs", "kubeflow", of_kubeflow),
-            ("kubeflow.org/v2beta1", "mpijobs", "kubeflow", of_mpi),
-            ("ray.io/v1", "rayclusters", "ray", of_ray),
-        )
-    ),
+    _kind("scheduling.k8s.io/v1beta1", "podgroups", GroupSource.PODGROUP, of_kubernetes),
+    _kind("scheduling.x-k8s.io/v1alpha1", "podgroups", GroupSource.COSCHEDULING, of_pod_group),
+    _kind("scheduling.volcano.sh/v1beta1", "podgroups", GroupSource.VOLCANO, of_pod_group),
+    _kind("scheduling.run.ai/v2alpha2", "podgroups", GroupSource.KAI, of_pod_group),
+    _kind("jobset.x-k8s.io/v1alpha2", "jobsets", GroupSource.JOBSET, of_jobset),
+    _kind("kubeflow.org/v1", "jaxjobs", GroupSource.KUBEFLOW, of_kubeflow),
+    _kind("kubeflow.org/v1", "paddlejobs", GroupSource.KUBEFLOW, of_kubeflow),
+    _kind("kubeflow.org/v1", "pytorchjobs", GroupSource.KUBEFLOW, of_kubeflow),
+    _kind("kubeflow.org/v1", "tfjobs", GroupSource.KUBEFLOW, of_kubeflow),
+    _kind("kubeflow.org/v1", "xgboostjobs", GroupSource.KUBEFLOW, of_kubeflow),
+    _kind("kubeflow.org/v2beta1", "mpijobs", GroupSource.KUBEFLOW, of_mpi),
+    _kind("ray.io/v1", "rayclusters", GroupSource.RAY, of_ray),
 )

@@ -15,7 +15,8 @@ from shared.adapters.kubernetes.native.objects import (
     Toleration,
 )
 from shared.core.kubernetes.requests import InitContainer, TakenResources, taken_by
-from shared.core.native import READ_ANNOTATIONS, ContainerGpus, IndexedJob, NativePod
+from shared.core.model.decision import FieldError
+from shared.core.native import READ_ANNOTATIONS, ContainerGpus, GroupObject, NativePod
 from shared.ports.cluster import ENDED
 
 NVIDIA: Final = "nvidia.com/"
@@ -65,15 +66,24 @@ def read_native_pod(found: NativePodObject) -> NativePod | None:
     )
 
 
-def read_job(found: JobObject) -> IndexedJob | None:
+def read_job(found: JobObject) -> GroupObject | None:
     """An Indexed Job; None of others, whose pods run each alone."""
     spec = found.spec
     if spec.completion_mode != INDEXED:
         return None
-    return IndexedJob(
-        parallelism=_one(spec.parallelism),
-        completions=_one(spec.completions),
-        over=any(one.type in OVER and one.status == "True" for one in found.status.conditions),
+    over = any(one.type in OVER and one.status == "True" for one in found.status.conditions)
+    parallelism, completions = _one(spec.parallelism), _one(spec.completions)
+    if parallelism == completions > 1:
+        return GroupObject(size=parallelism, over=over)
+    return GroupObject(refused=_no_gang(parallelism, completions), over=over)
+
+
+def _no_gang(parallelism: int, completions: int) -> FieldError:
+    return FieldError(
+        field="spec.parallelism",
+        value=str(parallelism),
+        rule=f"must equal completions ({completions}): pods of an Indexed Job are a gang",
+        remedy="make them equal, or leave completionMode out so that each pod runs alone",
     )
 
 

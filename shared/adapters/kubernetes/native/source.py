@@ -19,7 +19,7 @@ from shared.adapters.kubernetes.native.objects import (
 from shared.adapters.kubernetes.native.reading import read_job, read_native_pod
 from shared.adapters.kubernetes.nodes.following import Follower, collection
 from shared.adapters.kubernetes.settings import KubernetesSettings
-from shared.core.native import NativePod, ToldGroup, key_of
+from shared.core.native import GroupObject, GroupSource, NativePod, key_of
 from shared.ports.native import (
     GroupChanged,
     NativeInterrupted,
@@ -31,7 +31,7 @@ from shared.ports.native import (
 PODS: Final = "/api/v1/pods"
 JOBS: Final = "/apis/batch/v1/jobs"
 Tell = Callable[[NativeNews], None]
-GroupFollower = Follower[Any, tuple[str, ToldGroup]]
+GroupFollower = Follower[Any, tuple[str, GroupObject]]
 
 
 class KubernetesNativePods:
@@ -82,9 +82,9 @@ class KubernetesNativePods:
         await self._connection.close()
 
 
-def _job(found: JobObject) -> tuple[str, ToldGroup] | None:
+def _job(found: JobObject) -> tuple[str, GroupObject] | None:
     job, metadata = read_job(found), found.metadata
-    return (key_of(metadata.namespace, "job", metadata.uid), job) if job is not None else None
+    return (key_of(metadata.namespace, GroupSource.JOB, metadata.uid), job) if job else None
 
 
 class _TellingPods:
@@ -109,13 +109,13 @@ class _TellingGroups:
         self._groups: dict[str, str] = {}
         """The key of the group by namespace and name of the object."""
 
-    def listed(self, items: Mapping[str, tuple[str, ToldGroup]], version: int) -> None:
+    def listed(self, items: Mapping[str, tuple[str, GroupObject]], version: int) -> None:
         for key in self._groups.keys() - items.keys():
             self.changed(key, None, version)
         for key, item in items.items():
             self.changed(key, item, version)
 
-    def changed(self, key: str, item: tuple[str, ToldGroup] | None, version: int) -> None:
+    def changed(self, key: str, item: tuple[str, GroupObject] | None, version: int) -> None:
         del version
         before = self._groups.pop(key, None)
         if before is not None and (item is None or item[0] != before):

@@ -9,10 +9,8 @@ from shared.core.model.value import replace
 from shared.core.native import (
     ContainerGpus,
     GroupObject,
-    IndexedJob,
     NativePod,
     PodGroup,
-    ToldGroup,
     group_key,
     group_of,
     may_come_back,
@@ -144,8 +142,8 @@ KINDS = ("alone", "ours", "kueue", "lws", "job", "statefulset", "podgroup", "cos
     ids=[*KINDS, "volcano", "kai", "jobset", "kubeflow", "kubeflow-master", "ray-head", "ray"],
 )
 def test_a_pod_belongs_to_the_first_source_that_applies(pod, key, group):
-    told: dict[str, ToldGroup] = {
-        "red/job/j1": IndexedJob(parallelism=16, completions=16),
+    told = {
+        "red/job/j1": GroupObject(size=16),
         **{key: GroupObject(size=6) for key in OBJECTS},
     }
 
@@ -158,11 +156,10 @@ def test_a_job_that_is_not_known_yet_is_waited_for():
     assert None is group_of(of_job(), {})
 
 
-def test_an_indexed_job_that_does_not_run_all_at_once_is_no_gang():
-    found = group_of(of_job(), {"red/job/j1": IndexedJob(parallelism=2, completions=8)})
+def test_what_its_object_says_and_is_refused_is_told():
+    wrong = FieldError(field="spec.parallelism", value="2", rule="must equal completions (8)")
 
-    assert isinstance(found, FieldError)
-    assert ("spec.parallelism", "2") == (found.field, found.value)
+    assert wrong is group_of(of_job(), {"red/job/j1": GroupObject(refused=wrong)})
 
 
 @pytest.mark.parametrize("size", ["", "0", "-3", "4097", "many", "²"])
