@@ -176,13 +176,13 @@ def _still(there: Sequence[NativePod], record: GroupRecord | None) -> GroupJudge
     """Why a group that was submitted waits, as it was told last, or the pods beyond its size."""
     if record is None:
         return NOTHING
-    waiting = [one for one in there if one.waits]
-    beyond = [one for one in waiting if one.uid not in record.uids]
+    waiting, uids = [one for one in there if one.waits], frozenset(record.uids)
+    beyond = [one for one in waiting if one.uid not in uids]
     staying = sum(not one.deleting for one in there)
-    if len(beyond) < len(waiting) or staying <= len(record.uids):
+    if len(beyond) < len(waiting) or staying <= len(uids):
         return _told(waiting, record.reason, record.message) if record.reason else NOTHING
     text = (
-        f"the group has its {len(record.uids)} pods, as its size tells; give the group the size of"
+        f"the group has its {len(uids)} pods, as its size tells; give the group the size of"
         " all its pods, or this pod a group of its own"
     )
     return _told(beyond, BEYOND, text)
