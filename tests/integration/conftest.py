@@ -1,4 +1,4 @@
-"""What integration tests share: a gateway of two teams."""
+"""What integration tests share: a gateway of two teams, and a chain of two services."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from shared.adapters.kafka.topics import create_topics
+from shared.events.topics import TOPICS
+from shared.ports.kafka_access import KafkaAccess
 from tests.fixtures.servers import Database
+from tests.support.chain import Chain
 from tests.support.gateway import Gateway, running_gateway
 
 
@@ -15,3 +19,11 @@ async def gateway(kafka: str, database: Database, topic_prefix: str) -> AsyncIte
     async with running_gateway(kafka, database.url("gateway"), topic_prefix) as running:
         await running.organise("red", "blue")
         yield running
+
+
+@pytest.fixture
+async def chain(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Chain]:
+    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, TOPICS)
+    chain = Chain(kafka, database, topic_prefix)
+    yield chain
+    chain.stop()

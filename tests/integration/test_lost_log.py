@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
-from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -15,23 +14,14 @@ from confluent_kafka.admin import AdminClient
 from deploy.local.processes import free_port
 from shared.adapters.kafka import KafkaSubscription, reading
 from shared.adapters.kafka.topics import create_topics
-from shared.events.topics import SUBMISSION_COMMANDS, TOPICS
+from shared.events.topics import SUBMISSION_COMMANDS
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
-from tests.fixtures.servers import Database
 from tests.support.chain import Chain
 from tests.support.lost_log import recreate, trim
 
 TOPIC = SUBMISSION_COMMANDS.name
 READY_SECONDS = 30
-
-
-@pytest.fixture
-async def chain(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Chain]:
-    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, TOPICS)
-    chain = Chain(kafka, database, topic_prefix)
-    yield chain
-    chain.stop()
 
 
 async def _passed(chain: Chain, count: int) -> None:

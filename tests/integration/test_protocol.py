@@ -11,23 +11,10 @@ import contextlib
 import signal
 import socket
 import subprocess
-from collections.abc import AsyncIterator
 
 import pytest
 
-from shared.adapters.kafka.topics import create_topics
-from shared.events.topics import TOPICS
-from shared.ports.kafka_access import KafkaAccess
-from tests.fixtures.servers import Database
 from tests.support.chain import Chain
-
-
-@pytest.fixture
-async def chain(kafka: str, database: Database, topic_prefix: str) -> AsyncIterator[Chain]:
-    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, TOPICS)
-    chain = Chain(kafka, database, topic_prefix)
-    yield chain
-    chain.stop()
 
 
 async def test_every_message_passes_once(chain: Chain) -> None:

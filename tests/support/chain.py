@@ -13,14 +13,12 @@ from collections import Counter
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from shared.adapters.kafka import KafkaPublisher
-from shared.events.codec import encode_headers, encode_payload
-from shared.events.envelope import Event, event_id
-from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import QUOTA_FACTS, SUBMISSION_COMMANDS
 from shared.events.workloads import CancelWorkload
 from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import OutboxRow
 from tests.fixtures.servers import Database
+from tests.support.work import record
 
 MESSAGES = 2_000
 
@@ -129,22 +127,7 @@ class Chain:
 
 
 def _command(number: int) -> OutboxRow:
-    payload = CancelWorkload(workload_id=f"w{number}", team="echo")
-    event = Event(
-        id=event_id(1_700_000_000_000 + number, f"test-{number}", "test", 0),
-        type=NAME_BY_TYPE[CancelWorkload],
-        source="test",
-        subject=f"w{number}",
-        time_ms=1_700_000_000_000 + number,
-        key=f"w{number}",
-        payload=payload,
-    )
-    return OutboxRow(
-        seq=number,
-        event_id=event.id,
-        topic=SUBMISSION_COMMANDS.name,
-        partition=0,
-        key=event.key,
-        headers=encode_headers(event),
-        value=encode_payload(payload),
-    )
+    subject = f"w{number}"
+    payload = CancelWorkload(workload_id=subject, team="echo")
+    at_ms = 1_700_000_000_000 + number
+    return record(payload, SUBMISSION_COMMANDS, subject, f"test-{number}", at_ms, number)
