@@ -96,6 +96,7 @@ def test_a_job_is_read_if_it_is_indexed():
     assert GroupObject(size=4, over=True) == of(
         completionMode="Indexed", parallelism=4, completions=4
     )
+    assert GroupObject(size=1, over=True) == of(completionMode="Indexed"), "one pod is a group"
     one_of_four = of(completionMode="Indexed", parallelism=4)
     assert one_of_four.over
     assert ("spec.parallelism", "4") == (one_of_four.refused.field, one_of_four.refused.value)

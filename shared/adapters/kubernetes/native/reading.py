@@ -73,7 +73,7 @@ def read_job(found: JobObject) -> GroupObject | None:
         return None
     over = any(one.type in OVER and one.status == "True" for one in found.status.conditions)
     parallelism, completions = _one(spec.parallelism), _one(spec.completions)
-    if parallelism == completions > 1:
+    if parallelism == completions:
         return GroupObject(size=parallelism, over=over)
     return GroupObject(refused=_no_gang(parallelism, completions), over=over)
 
