@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.core.cluster.inventory import problem_of
+from shared.core.health import events as health_events
 from shared.core.kubernetes import observed
 from shared.core.model.nouns import Node, Placement
 from shared.core.model.reason import Reason
@@ -37,6 +38,34 @@ class GpuHealthReported(Wire, frozen=True, kw_only=True):
     reason: str = ""
     """What is wrong, in the words of the reporter; empty: nothing."""
     cell: int = 0
+
+
+class HealthEventReported(Wire, frozen=True, kw_only=True):
+    """A driver, a kernel log or an agent tells of the health of a device; judged by the ladder."""
+
+    node: str
+    gpu: int
+    """Index of the GPU on its node; -1: the whole node."""
+    kind: health_events.HealthEventKind
+    at_ms: int
+    """When it was seen, Unix milliseconds, by the clock of the node."""
+    code: int = 0
+    """What it means depends on the kind: the XID, a count, an action."""
+    instance: int = health_events.NO_INSTANCE
+    """Number of the GPU instance (MIG) that it concerns alone; -1: the whole GPU."""
+    uuid: str = ""
+    """UUID of the device; another one in its place is not concerned."""
+    detail: str = ""
+    """The line of the log, or the driver's words; empty: none."""
+    cell: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what cannot be: its message is a dead letter."""
+        problem = health_events.problem_of(
+            gpu=self.gpu, instance=self.instance, code=self.code, detail=self.detail
+        )
+        if problem:
+            raise ValueError(problem)
 
 
 class NodeRemoved(Wire, frozen=True, kw_only=True):

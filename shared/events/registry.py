@@ -101,6 +101,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
     topics.NODE_FACTS: (
         nodes.NodeInventoryReported,
         nodes.GpuHealthReported,
+        nodes.HealthEventReported,
         nodes.NodeRemoved,
         nodes.NodeNoticeReported,
     ),
