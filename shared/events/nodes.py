@@ -47,6 +47,7 @@ class HealthEventReported(Wire, frozen=True, kw_only=True):
     gpu: int
     """Index of the GPU on its node; -1: the whole node."""
     kind: health_events.HealthEventKind
+    """What happened."""
     at_ms: int
     """When it was seen, Unix milliseconds, by the clock of the node."""
     code: int = 0
