@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from shared.core.model.nouns import Node
-from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeNoticeReported
+from shared.events.nodes import (
+    GpuHealthReported,
+    GpuUsageReported,
+    HealthEventReported,
+    NodeNoticeReported,
+)
+
+Change = GpuHealthReported | HealthEventReported | NodeNoticeReported
+"""What changed on a node."""
 
 
 class GpuProbe(Protocol):
-    """Reads one node; calls may block and are made off the event loop."""
+    """One node as it was read last; calls never block."""
 
     def inventory(self) -> Node:
         """The node with all its devices."""
@@ -19,6 +28,6 @@ class GpuProbe(Protocol):
         """Use of every GPU now."""
         ...
 
-    def changes(self) -> list[GpuHealthReported | NodeNoticeReported]:
+    def changes(self) -> Sequence[Change]:
         """Changes of health since the last call."""
         ...

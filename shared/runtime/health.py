@@ -9,10 +9,15 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 
-def health_app(ready: Callable[[], bool], why_not: Callable[[], str] = str) -> web.Application:
+def health_app(
+    ready: Callable[[], bool],
+    why_not: Callable[[], str] = str,
+    more_metrics: Callable[[], str] = str,
+) -> web.Application:
     """The application; `ready` says whether the service processes messages now.
 
     `why_not`: what a person must know of while it does not; "" where there is nothing to do.
+    `more_metrics`: families, as text, that the client library cannot write.
     """
 
     async def healthz(_: web.Request) -> web.Response:
@@ -24,7 +29,7 @@ def health_app(ready: Callable[[], bool], why_not: Callable[[], str] = str) -> w
         return web.Response(status=503, text=f"{why_not() or 'no'}\n")
 
     async def metrics(_: web.Request) -> web.Response:
-        body = await asyncio.to_thread(generate_latest)
+        body = more_metrics().encode() + await asyncio.to_thread(generate_latest)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()

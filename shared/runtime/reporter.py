@@ -26,6 +26,7 @@ from shared.events.nodes import (
     GpuHealthReported,
     GpusObserved,
     GpuUsageReported,
+    HealthEventReported,
     NodeInventoryReported,
     NodeNoticeReported,
 )
@@ -45,6 +46,7 @@ RETRY_SECONDS: Final = 1.0
 Report = (
     NodeInventoryReported
     | GpuHealthReported
+    | HealthEventReported
     | NodeNoticeReported
     | GpuUsageReported
     | GpusObserved
@@ -165,11 +167,13 @@ class Reporter:
         reports: list[Report] = []
         for probe in self._probes:
             changes = probe.changes()
+            reports += [one for one in changes if isinstance(one, HealthEventReported)]
+            counted = [one for one in changes if not isinstance(one, HealthEventReported)]
             if self._telling is Telling.GPUS:
-                self._note_reasons(changes)
+                self._note_reasons(counted)
             else:
-                self._told |= {change.node: change.generation for change in changes}
-                reports += changes
+                self._told |= {change.node: change.generation for change in counted}
+                reports += counted
             if probe.generation > self._told.get(probe.name, 0):
                 reports.append(self._whole(probe))
         await self._publish(iter(reports))
@@ -229,6 +233,8 @@ class Reporter:
         node, version, topic = _about(report)
         kind = type(report).__name__
         gpu = report.gpu if isinstance(report, GpuHealthReported) else ""
+        if isinstance(report, HealthEventReported):
+            gpu = f"{report.gpu}/{report.instance}/{report.kind}/{report.code}"
         event = Event(
             id=event_id(version, f"{node}/{kind}/{version}/{gpu}", SOURCE, 0),
             type=NAME_BY_TYPE[type(report)],
@@ -255,5 +261,7 @@ def _about(report: Report) -> tuple[str, int, Topic]:
         return report.node.name, report.generation, NODE_FACTS
     if isinstance(report, GpuHealthReported | NodeNoticeReported):
         return report.node, report.generation, NODE_FACTS
+    if isinstance(report, HealthEventReported):
+        return report.node, report.at_ms, NODE_FACTS
     topic = GPU_FACTS if isinstance(report, GpusObserved) else USAGE_FACTS
     return report.node, report.at_ms, topic

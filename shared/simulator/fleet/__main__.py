@@ -13,12 +13,13 @@ import uvloop
 from shared.adapters.clock import SystemClock
 from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
 from shared.adapters.simulated_cluster import SimulatedCluster
+from shared.events.nodes import ReconfigureGpu
 from shared.ports.errors import Transient
 from shared.runtime.health import serve
+from shared.runtime.orders import Orders
 from shared.runtime.reporter import Pace, Reporter
 from shared.simulator.fleet.files import read_fleet
 from shared.simulator.fleet.occupancy import occupancy
-from shared.simulator.fleet.orders import Orders
 from shared.simulator.fleet.routes import FleetRoutes
 from shared.simulator.fleet.settings import FleetSettings
 from shared.simulator.machine import Machine
@@ -94,7 +95,13 @@ async def main() -> None:
         node_changed=cluster.node_changed,
         use=cluster.use,
     )
-    orders = Orders(machines, clock=clock, poke=reporter.poke)
+
+    async def obey(order: ReconfigureGpu) -> None:
+        machine = machines.get(order.node)
+        if machine is not None and machine.obey(order, clock.now_ms()):
+            reporter.poke()
+
+    orders = Orders(obey)
     subscription = KafkaSubscription(settings.kafka, settings.topic_prefix)
     runner = await serve(routes.application(), settings.http_host, settings.http_port)
     try:

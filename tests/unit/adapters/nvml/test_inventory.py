@@ -12,23 +12,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from services.node_agent.agent import open_probe
-from services.node_agent.settings import AgentSettings
-from shared.adapters.nvml import LIBRARY, NvmlProbe
+from shared.adapters.nvml.inventory import read_inventory
+from shared.adapters.nvml.library import Library
 from shared.adapters.pci import numa_of
 from shared.core.model.mig.reported import problem_of, reported_by, table_of
 from shared.core.model.nouns import MigInstance, Node
+from shared.core.telemetry.readings import DeviceInventory
 
-NOW = 1_700_000_000_000
 GIB = 1 << 30
-
-
-class Clock:
-    def now_ms(self) -> int:
-        return NOW
-
-    def monotonic_seconds(self) -> float:
-        return 0.0
 
 
 class NVMLError(Exception):
@@ -39,7 +30,7 @@ class Placement(ctypes.Structure):
     _fields_ = [("start", ctypes.c_uint), ("size", ctypes.c_uint)]
 
 
-class Library:
+class TwoBoards:
     """Two H100 on an NVSwitch; GPU 1 is in MIG mode and has two instances."""
 
     NVML_TEMPERATURE_GPU = 0
@@ -158,16 +149,13 @@ class Library:
             raise NVMLError
 
 
-DESCRIBED = Node(name="n1", flavor="h100", product="", cpu_milli=1, memory_mib=1, gpus=())
-
-
 @pytest.fixture
-def library() -> Library:
-    return Library()
+def library() -> TwoBoards:
+    return TwoBoards()
 
 
-def a_probe(library: Library, devices: Path = Path("/no/devices")) -> NvmlProbe:
-    return NvmlProbe(DESCRIBED, nvml=library, clock=Clock(), devices=devices)
+def inventory(library: TwoBoards, devices: Path = Path("/no/devices")) -> DeviceInventory:
+    return read_inventory(Library(library), begin=lambda _: None, devices=devices)
 
 
 def kernel_files(folder: Path, **nodes: str) -> Path:
@@ -179,43 +167,43 @@ def kernel_files(folder: Path, **nodes: str) -> Path:
     return folder
 
 
-def test_the_inventory_is_what_nvml_tells_and_what_only_the_description_knows(library):
-    node = a_probe(library).inventory()
+def test_the_inventory_is_what_nvml_tells(library):
+    found = inventory(library)
 
-    assert (node.name, node.flavor, node.product) == ("n1", "h100", "NVIDIA-H100-80GB-HBM3")
-    assert (node.driver, node.cuda, node.links) == ("570.86.15", "12.8", "i")
-    assert [(gpu.index, gpu.uuid, gpu.memory_mib, gpu.numa, gpu.mig) for gpu in node.gpus] == [
+    assert (found.product, found.clique) == ("NVIDIA-H100-80GB-HBM3", "")
+    assert (found.driver, found.cuda, found.links) == ("570.86.15", "12.8", "i")
+    assert [(gpu.index, gpu.uuid, gpu.memory_mib, gpu.numa, gpu.mig) for gpu in found.gpus] == [
         (0, "GPU-0", 81_920, 3, False),
         (1, "GPU-1", 81_920, 66, True),
     ]
-    assert node.gpus[1].pci == "00000000:1B:00.0"
+    assert found.gpus[1].pci == "00000000:1B:00.0"
 
 
-def numas(probe: NvmlProbe) -> list[int]:
-    return [gpu.numa for gpu in probe.inventory().gpus]
+def numas(found: DeviceInventory) -> list[int]:
+    return [gpu.numa for gpu in found.gpus]
 
 
 def test_the_numa_node_is_the_kernels_for_the_pci_device_and_not_the_gpus_own_memory(
     library, tmp_path
 ):
-    probe = a_probe(library, kernel_files(tmp_path, bus_0b="1", bus_1b="0"))
+    found = inventory(library, kernel_files(tmp_path, bus_0b="1", bus_1b="0"))
 
-    assert numas(probe) == [1, 0]
+    assert numas(found) == [1, 0]
 
 
 @pytest.mark.parametrize("told", ["-1", "", "what"])
 def test_where_the_kernel_does_not_know_the_numa_node_the_nearest_memory_tells(
     library, tmp_path, told
 ):
-    probe = a_probe(library, kernel_files(tmp_path, bus_0b=told, bus_1b="7"))
+    found = inventory(library, kernel_files(tmp_path, bus_0b=told, bus_1b="7"))
 
-    assert numas(probe) == [3, 7]
+    assert numas(found) == [3, 7]
 
 
 def test_a_numa_node_that_nobody_knows_is_nought(library, tmp_path):
     library.nearest = [0, 0]
 
-    assert numas(a_probe(library, kernel_files(tmp_path, bus_0b="-1"))) == [0, 0]
+    assert numas(inventory(library, kernel_files(tmp_path, bus_0b="-1"))) == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +231,7 @@ def test_what_is_no_address_of_a_device_here_has_no_numa_node(tmp_path, bus):
 
 
 def test_positions_are_told_with_mig_on_and_off_and_instances_with_it_on(library):
-    whole, sliced = a_probe(library).inventory().gpus
+    whole, sliced = inventory(library).gpus
 
     assert whole.mig_placements == sliced.mig_placements
     assert problem_of(whole.mig_placements) == ""
@@ -258,8 +246,11 @@ def test_positions_are_told_with_mig_on_and_off_and_instances_with_it_on(library
 
 
 def test_the_core_understands_the_report(library):
-    node = a_probe(library).inventory()
-    table = table_of(node.product, node.gpus[0].memory_mib, reported_by(node))
+    found = inventory(library)
+    node = Node(
+        name="n1", flavor="h100", product="", cpu_milli=1, memory_mib=1, gpus=found.gpus
+    )
+    table = table_of(found.product, found.gpus[0].memory_mib, reported_by(node))
 
     assert table is not None
     assert table.room(0, "1g.10gb") == 7
@@ -274,49 +265,12 @@ def test_links_between_two_gpus_are_counted_or_their_way_is_told(
 ):
     library.switch, library.bridged, library.ancestor = False, bridged, ancestor
 
-    assert a_probe(library).inventory().links == links
+    assert inventory(library).links == links
 
 
 def test_an_old_driver_leaves_out_what_it_cannot_tell(library):
     library.old = True
-    probe = a_probe(library)
 
-    gpu = probe.inventory().gpus[1]
+    gpu = inventory(library).gpus[1]
 
     assert (gpu.mig, gpu.numa, gpu.mig_placements) == (False, 0, ())
-    assert (probe.usage(NOW).utilization_percent, probe.usage(NOW).unread) == ((0, 0), (0, 1))
-
-
-def test_a_change_is_another_generation_and_no_change_is_none(library):
-    probe = a_probe(library)
-    before = probe.generation
-
-    assert probe.changes() == []
-    same = probe.generation
-    library.mig[0] = 1
-    probe.changes()
-
-    assert (same, probe.generation > before) == (before, True)
-    assert probe.inventory().gpus[0].mig
-
-
-def test_use_is_told_by_gpu(library):
-    usage = a_probe(library).usage(NOW)
-
-    assert (usage.utilization_percent, usage.unread) == ((40, 41), ())
-    assert usage.memory_used_mib == (3_072, 3_072)
-    assert (usage.temperature_celsius, usage.power_watts) == ((55, 55), (412, 412))
-
-
-def test_the_agent_opens_the_probe_that_its_settings_name(library, monkeypatch, tmp_path):
-    path = tmp_path / "node.json"
-    path.write_text(
-        '{"name":"n1","flavor":"f","product":"","cpu_milli":1,"memory_mib":1,"gpus":[]}'
-    )
-    monkeypatch.setitem(__import__("sys").modules, LIBRARY, library)
-
-    settings = AgentSettings(
-        kafka_bootstrap="localhost:1", node_description=path, gpu_probe="nvml"
-    )
-
-    assert len(open_probe(settings, Clock()).inventory().gpus) == 2
