@@ -140,10 +140,10 @@ def _reading(index: int, samples: Iterable[_Sample]) -> GpuReading:
     instances: dict[int, tuple[str, dict[str, float]]] = {}
     labels: dict[str, str] = {}
     for one in samples:
-        labels = one.labels
-        number = labels.get("GPU_I_ID", "")
+        labels |= one.labels
+        number = one.labels.get("GPU_I_ID", "")
         if number.isdecimal():
-            profile = labels.get("GPU_I_PROFILE", "")
+            profile = one.labels.get("GPU_I_PROFILE", "")
             instances.setdefault(int(number), (profile, {}))[1][one.name] = one.value
         else:
             values[one.name] = one.value

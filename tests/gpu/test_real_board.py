@@ -97,7 +97,9 @@ def test_the_board_at_rest():
         keep("at-rest.json", reading)
         (OUT / "metrics.txt").write_text(exposition(Exposed(reading=reading, hostname="here")))
         print(node, gpu)
-        assert node.driver and node.product and node.gpus[0].uuid.startswith("GPU-")
+        assert node.driver
+        assert node.product
+        assert node.gpus[0].uuid.startswith("GPU-")
         assert problem_of(node.gpus[0].mig_placements) == ""
         assert gpu.values["DCGM_FI_DEV_FB_USED"] + gpu.values["DCGM_FI_DEV_FB_FREE"] > 10_000
         assert 10 < gpu.values["DCGM_FI_DEV_GPU_TEMP"] < 90

@@ -30,6 +30,15 @@ class Placement(ctypes.Structure):
     _fields_ = [("start", ctypes.c_uint), ("size", ctypes.c_uint)]
 
 
+class Fabric(ctypes.Structure):
+    _fields_ = [
+        ("version", ctypes.c_uint),
+        ("clusterUuid", ctypes.c_uint8 * 16),
+        ("cliqueId", ctypes.c_uint32),
+        ("state", ctypes.c_uint32),
+    ]
+
+
 class TwoBoards:
     """Two H100 on an NVSwitch; GPU 1 is in MIG mode and has two instances."""
 
@@ -40,6 +49,8 @@ class TwoBoards:
     NVMLError = NVMLError
     c_nvmlGpuInstancePlacement_t = Placement
     c_nvmlGpuInstance_t = ctypes.c_int
+    c_nvmlGpuFabricInfoV_t = Fabric
+    nvmlGpuFabricInfo_v2 = 2
     PROFILES: ClassVar[dict[int, tuple[int, str, int, int, Sequence[int]]]] = {
         0: (19, "MIG 1g.10gb", 1, 1, range(7)),
         1: (14, "MIG 2g.20gb", 2, 2, (0, 2, 4)),
@@ -52,6 +63,7 @@ class TwoBoards:
         self.mig = [0, 1]
         self.bridged = 0
         self.ancestor = 20
+        self.fabric = (3, bytes(16), 7)
         self.nearest = [1 << 3 | 1 << 5, 1 << 66]
 
     def nvmlInit(self) -> None:
@@ -139,6 +151,10 @@ class TwoBoards:
 
     def nvmlDeviceGetNvLinkRemotePciInfo(self, handle: int, _: int) -> Any:
         return SimpleNamespace(busId=b"00000000:%dB:00.0" % (1 - handle))
+
+    def nvmlDeviceGetGpuFabricInfoV(self, _: int, told: Any) -> None:
+        told._obj.state, cluster, told._obj.cliqueId = self.fabric
+        told._obj.clusterUuid[:] = cluster
 
     def nvmlDeviceGetTopologyCommonAncestor(self, one: int, other: int) -> int:
         assert one != other
@@ -247,9 +263,7 @@ def test_positions_are_told_with_mig_on_and_off_and_instances_with_it_on(library
 
 def test_the_core_understands_the_report(library):
     found = inventory(library)
-    node = Node(
-        name="n1", flavor="h100", product="", cpu_milli=1, memory_mib=1, gpus=found.gpus
-    )
+    node = Node(name="n1", flavor="h100", product="", cpu_milli=1, memory_mib=1, gpus=found.gpus)
     table = table_of(found.product, found.gpus[0].memory_mib, reported_by(node))
 
     assert table is not None
@@ -274,3 +288,25 @@ def test_an_old_driver_leaves_out_what_it_cannot_tell(library):
     gpu = inventory(library).gpus[1]
 
     assert (gpu.mig, gpu.numa, gpu.mig_placements) == (False, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("state", "cluster", "clique"),
+    [
+        (3, bytes(range(16)), "00010203-0405-0607-0809-0a0b0c0d0e0f.7"),
+        (2, bytes(range(16)), ""),
+        (3, bytes(16), ""),
+    ],
+)
+def test_the_nvlink_domain_is_told_once_the_fabric_is_ready(library, state, cluster, clique):
+    library.fabric = (state, cluster, 7)
+
+    assert inventory(library).clique == clique
+
+
+def test_a_gpu_that_is_left_alone_is_not_asked(library):
+    begun: list[int] = []
+
+    found = read_inventory(Library(library), begin=begun.append, skip=(0,))
+
+    assert (begun, [gpu.index for gpu in found.gpus]) == ([1], [1])
