@@ -32,7 +32,7 @@ SAMPLE_SECONDS: Final = 1.0
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
 
-class Output(StrEnum):
+class ReadOutput(StrEnum):
     """How it is shown."""
 
     TABLE = "table"
@@ -57,8 +57,8 @@ def run() -> None:
 @app.command()
 def read(
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="table, or json")
-    ] = Output.TABLE,
+        ReadOutput, typer.Option("--output", "-o", help="table, or json")
+    ] = ReadOutput.TABLE,
     probe: Annotated[Probe, typer.Option(help="nvml, or a running dcgm-exporter")] = Probe.NVML,
     dcgm_url: Annotated[str, typer.Option(help="where that dcgm-exporter answers")] = "",
     deadline_seconds: Annotated[float, typer.Option(help="a call may take so long")] = 15.0,
@@ -79,7 +79,7 @@ def read(
     except SourceSilentError as error:
         typer.echo(f"no GPU can be read: {error}", err=True)
         raise typer.Exit(1) from error
-    if output is Output.JSON:
+    if output is ReadOutput.JSON:
         text = msgspec.json.format(msgspec.json.encode(_document(inventory, reading)), indent=2)
         typer.echo(text.decode())
     else:

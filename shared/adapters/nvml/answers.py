@@ -11,60 +11,60 @@ from shared.core.telemetry.readings import DeviceInventory, GpuReading
 LINE_BYTES_MAX: Final = 4 << 20
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True, tag_field="ask"):
+class NvmlAsk(msgspec.Struct, frozen=True, kw_only=True, tag_field="ask"):
     """What the child is asked; it answers with any number of lines and then `Done`."""
 
 
-class AskInventory(Ask, frozen=True, kw_only=True, tag="inventory"):
+class AskInventory(NvmlAsk, frozen=True, kw_only=True, tag="inventory"):
     """What the devices are: answered by `GpuBegun` for each, and `InventoryRead`."""
 
     skip: tuple[int, ...] = ()
     """Indexes of GPUs that are left alone."""
 
 
-class AskReading(Ask, frozen=True, kw_only=True, tag="reading"):
+class AskReading(NvmlAsk, frozen=True, kw_only=True, tag="reading"):
     """The values of all GPUs now: answered by `GpuBegun` and `GpuRead` for each."""
 
     skip: tuple[int, ...] = ()
     """Indexes of GPUs that are left alone."""
 
 
-class AskMig(Ask, frozen=True, kw_only=True, tag="mig"):
+class AskMig(NvmlAsk, frozen=True, kw_only=True, tag="mig"):
     """Take a GPU into MIG mode, or out of it: answered by `MigSet`."""
 
     uuid: str
     mig: bool
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, tag_field="answer"):
+class NvmlAnswer(msgspec.Struct, frozen=True, kw_only=True, tag_field="answer"):
     """One line of the child."""
 
 
-class GpuBegun(Answer, frozen=True, kw_only=True, tag="begun"):
+class GpuBegun(NvmlAnswer, frozen=True, kw_only=True, tag="begun"):
     """The calls of this GPU begin: should one not return, it is known of which."""
 
     index: int
 
 
-class GpuRead(Answer, frozen=True, kw_only=True, tag="gpu"):
+class GpuRead(NvmlAnswer, frozen=True, kw_only=True, tag="gpu"):
     """All values of one GPU."""
 
     reading: GpuReading
 
 
-class InventoryRead(Answer, frozen=True, kw_only=True, tag="inventory"):
+class InventoryRead(NvmlAnswer, frozen=True, kw_only=True, tag="inventory"):
     """What the devices are."""
 
     inventory: DeviceInventory
 
 
-class MigSet(Answer, frozen=True, kw_only=True, tag="mig"):
+class MigSet(NvmlAnswer, frozen=True, kw_only=True, tag="mig"):
     """What became of a change of mode; `problem` empty if it was made."""
 
     problem: str = ""
 
 
-class XidTold(Answer, frozen=True, kw_only=True, tag="event"):
+class XidTold(NvmlAnswer, frozen=True, kw_only=True, tag="event"):
     """An event of the driver, at any time: it answers nothing that was asked."""
 
     uuid: str
@@ -76,11 +76,11 @@ class XidTold(Answer, frozen=True, kw_only=True, tag="event"):
     """Number of the GPU instance; -1: the whole GPU."""
 
 
-class Done(Answer, frozen=True, kw_only=True, tag="done"):
+class Done(NvmlAnswer, frozen=True, kw_only=True, tag="done"):
     """All is answered."""
 
 
-class Failed(Answer, frozen=True, kw_only=True, tag="failed"):
+class Failed(NvmlAnswer, frozen=True, kw_only=True, tag="failed"):
     """NVML does not work as a whole: the child ends after it."""
 
     problem: str

@@ -137,7 +137,7 @@ class NvmlSource:
         return True
 
     async def _ask(self, ask: AnyAsk, answers: list[AnyAnswer]) -> None:
-        """Ask the child that runs, or a new one; it is ended if it fails."""
+        """NvmlAsk the child that runs, or a new one; it is ended if it fails."""
         async with self._asking:
             child = await self._ready()
             try:

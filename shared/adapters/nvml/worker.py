@@ -39,7 +39,7 @@ _asks: Final = msgspec.json.Decoder(AnyAsk)
 _encoder: Final = msgspec.json.Encoder()
 
 
-class Lines:
+class AnswerLines:
     """Answers, one in a line; events come from a thread of their own."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -105,8 +105,8 @@ class Worker:
 
 
 def main() -> None:
-    """Answer until the standard input ends, or NVML does not work."""
-    lines = Lines(sys.stdout.buffer)
+    """NvmlAnswer until the standard input ends, or NVML does not work."""
+    lines = AnswerLines(sys.stdout.buffer)
     try:
         library = open_library()
         threading.Thread(target=_follow, args=(library, lines), daemon=True).start()
@@ -121,7 +121,7 @@ def main() -> None:
         return
 
 
-def _follow(library: Library, lines: Lines) -> None:
+def _follow(library: Library, lines: AnswerLines) -> None:
     try:
         events = DriverEvents(library)
         if events.registered:
