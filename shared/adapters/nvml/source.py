@@ -89,14 +89,14 @@ class NvmlSource:
         """
         if not self._driver:
             await self.inventory()
-        at_ms = self._clock.now_ms()
+        driver, at_ms = self._driver, self._clock.now_ms()
         read = {one.index: self._named(one) for one in await self._read_those_that_answer()}
         for index in self._hanging:
             read[index] = self._silent_one(index, Answering.UNRESPONSIVE)
         self._note(read.values())
         self._look_again()
         gpus = tuple(read[index] for index in sorted(read))
-        return NodeReading(at_ms=at_ms, driver=self._driver, gpus=gpus)
+        return NodeReading(at_ms=at_ms, driver=driver, gpus=gpus)
 
     async def set_mig(self, uuid: str, *, mig: bool) -> str:
         """Change the mode of an idle GPU; returns what prevented it, empty if nothing did."""
@@ -158,6 +158,7 @@ class NvmlSource:
 
     async def _end(self) -> None:
         child, self._child = self._child, None
+        self._driver = ""  # the next child may meet another one
         if child is not None:
             await child.end()
 
