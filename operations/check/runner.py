@@ -9,6 +9,7 @@ from typing import Final
 from operations.check.audit import check_chain
 from operations.check.causes import check_causes, check_outcomes
 from operations.check.database import read_rows
+from operations.check.device_health import check_device_health
 from operations.check.history import check_epochs, check_states
 from operations.check.idle import check_idle
 from operations.check.ledger import check_capacity, check_ledger, check_pods_gone
@@ -57,6 +58,7 @@ INVARIANTS: Final = (
     Invariant(id="I12", what="no effect without a cause", checks=(check_causes,)),
     Invariant(id="I13", what="capacity = free + held", checks=(_sql("I13"), check_capacity)),
     Invariant(id="I15", what="what is vacated or reserved ends in time", checks=(check_liveness,)),
+    Invariant(id="I18", what="no work on a GPU out of service", checks=(check_device_health,)),
 )
 
 

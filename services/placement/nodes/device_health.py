@@ -23,7 +23,7 @@ from shared.core.health import ladder
 from shared.core.health.breaker import may_drain
 from shared.core.health.device import TAKES_WORK, DeviceHealth, DeviceState, Sign
 from shared.core.health.events import WHOLE_NODE, HealthEventKind
-from shared.core.health.ladder import DRAINS, Remedy, LadderVerdict
+from shared.core.health.ladder import DRAINS, LadderVerdict, Remedy
 from shared.core.model.nouns import GpuShare, Node
 from shared.core.model.reason import Reason
 from shared.core.model.value import Value
@@ -84,9 +84,7 @@ class DeviceHealths:
         if node is None:
             return
         for gpu in node.gpus:
-            if fact.gpu == gpu.index and fact.uuid in {"", gpu.uuid}:
-                self._told(message, fact, (node, gpu.index, gpu.uuid))
-            elif (
+            if (fact.gpu == gpu.index and fact.uuid in {"", gpu.uuid}) or (
                 fact.gpu == WHOLE_NODE
                 and fact.kind in _ON_RESET
                 and (fact.node, gpu.index) in self._devices

@@ -130,6 +130,7 @@ def test_an_error_of_the_application_leaves_the_device_and_the_work():
 
 def test_errors_of_many_applications_are_the_devices():
     driver = fleet(nodes=1, gpus=1)
+    out: list[Any] = []
     for name, team in (("a", "red"), ("b", "blue"), ("c", "red")):
         running(driver, a_workload(name, gpus=1, team=team))
         out = driver.send(xid(13))
