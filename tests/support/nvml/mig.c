@@ -98,6 +98,11 @@ const char *profile_name(int gpu, int instance) {
     return state_get("gpu.%d.profile.%d.name", gpu, profile_of(gpu, instance));
 }
 
+double instance_mib(int gpu, int instance) {
+    double of_profile = state_or(0, "gpu.%d.profile.%d.memory_mib", gpu, profile_of(gpu, instance));
+    return state_or(of_profile, "gpu.%d.mig.%d.memory_mib", gpu, instance);
+}
+
 static int read_profile(Handle device, const char *call, unsigned number, struct Profile *told) {
     int code = gate_whole(device, call), gpu = gpu_of(device);
     if (code || !state_get("gpu.%d.profile.%u.id", gpu, number)) return code ? code : NOT_SUPPORTED;
@@ -109,6 +114,7 @@ static int read_profile(Handle device, const char *call, unsigned number, struct
         .processors = of_profile(gpu, number, "processors"),
         .copy = of_profile(gpu, number, "copy"),
         .decoders = of_profile(gpu, number, "decoders"),
+        .encoders = of_profile(gpu, number, "encoders"),
         .jpeg = of_profile(gpu, number, "jpeg"),
         .ofa = of_profile(gpu, number, "ofa"),
         .memory_mib = of_profile(gpu, number, "memory_mib")};
@@ -155,7 +161,8 @@ EXPORT int nvmlDeviceGetGpuInstancePossiblePlacements_v2(
 /* -- instances: several MIG devices may be of one GPU instance -- */
 
 static unsigned of_instance(Handle handle, const char *key, double otherwise) {
-    return (unsigned)state_or(otherwise, "gpu.%d.mig.%d.%s", gpu_of(handle), instance_of(handle), key);
+    return (unsigned)state_or(
+        otherwise, "gpu.%d.mig.%d.%s", gpu_of(handle), instance_of(handle), key);
 }
 
 static int is_first(int gpu, int at) {
@@ -267,6 +274,6 @@ EXPORT int nvmlDeviceGetAttributes_v2(Handle handle, struct Attributes *told) {
         .ofa = of_profile(gpu, of, "ofa"),
         .slices = slices,
         .compute_slices = of_instance(handle, "compute_slices", slices),
-        .memory_mib = of_instance(handle, "memory_mib", of_profile(gpu, of, "memory_mib"))};
+        .memory_mib = (Count)instance_mib(gpu, instance_of(handle))};
     return SUCCESS;
 }

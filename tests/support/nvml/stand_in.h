@@ -69,5 +69,7 @@ int tell_text(char *told, unsigned length, const char *text);
 int mig_is_on(int gpu);
 /* Name of the profile of an instance, 0 if it is unknown. */
 const char *profile_name(int gpu, int instance);
+/* Memory of an instance: its own `memory_mib`, else that of its profile. */
+double instance_mib(int gpu, int instance);
 
 #endif

@@ -44,10 +44,16 @@ static Count bytes_of(Handle device, const char *key) {
     return (Count)(mib * MIB);
 }
 
+static Count all_bytes_of(Handle device) {
+    int at = instance_of(device);
+    return at < 0 ? bytes_of(device, "memory_mib")
+                  : (Count)(instance_mib(gpu_of(device), at) * MIB);
+}
+
 static int memory_of(Handle device, const char *call, struct Memory2 *told) {
     int code = gate(device, call);
     if (code) return code;
-    told->total = bytes_of(device, "memory_mib");
+    told->total = all_bytes_of(device);
     if (!told->total) return NOT_SUPPORTED;
     told->reserved = bytes_of(device, "reserved_mib");
     told->used = bytes_of(device, "used_mib");
