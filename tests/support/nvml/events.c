@@ -33,7 +33,8 @@ EXPORT int nvmlDeviceRegisterEvents(Handle device, Count types, struct Set *set)
     if (code || types & ~known) return code ? code : NOT_SUPPORTED;
     if (gpu >= GPUS_MAX) return INVALID_ARGUMENT;
     set->types[gpu] |= types;
-    while (state_or(0, "events_from_now") && state_get("event.%u", set->from[gpu])) set->from[gpu]++;
+    if (state_or(0, "events_from_now"))
+        while (state_get("event.%u", set->from[gpu])) set->from[gpu]++;
     return SUCCESS;
 }
 

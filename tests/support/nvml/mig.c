@@ -99,13 +99,15 @@ const char *profile_name(int gpu, int instance) {
 }
 
 double instance_mib(int gpu, int instance) {
-    double of_profile = state_or(0, "gpu.%d.profile.%d.memory_mib", gpu, profile_of(gpu, instance));
-    return state_or(of_profile, "gpu.%d.mig.%d.memory_mib", gpu, instance);
+    int number = profile_of(gpu, instance);
+    double usual = state_or(0, "gpu.%d.profile.%d.memory_mib", gpu, number);
+    return state_or(usual, "gpu.%d.mig.%d.memory_mib", gpu, instance);
 }
 
 static int read_profile(Handle device, const char *call, unsigned number, struct Profile *told) {
     int code = gate_whole(device, call), gpu = gpu_of(device);
-    if (code || !state_get("gpu.%d.profile.%u.id", gpu, number)) return code ? code : NOT_SUPPORTED;
+    if (code) return code;
+    if (!state_get("gpu.%d.profile.%u.id", gpu, number)) return NOT_SUPPORTED;
     *told = (struct Profile){
         .id = of_profile(gpu, number, "id"),
         .p2p = of_profile(gpu, number, "p2p"),

@@ -59,9 +59,12 @@ int gate_node(const char *call);
 int gate_whole(Handle device, const char *call);
 int gate_again(const char *call);
 
-/* The gate, and then the number or text of `gpu.N.<key>`. */
-int tell_uint(Handle device, const char *call, unsigned *told, const char *key, ...) LIKE_PRINTF(4);
-int tell_count(Handle device, const char *call, Count *told, const char *key, ...) LIKE_PRINTF(4);
+/* The gate of a whole GPU, and then the number of `gpu.N.<key>`. */
+int tell_uint(Handle device, const char *call, unsigned *told, const char *key, ...)
+    LIKE_PRINTF(4);
+int tell_count(Handle device, const char *call, Count *told, const char *key, ...)
+    LIKE_PRINTF(4);
+/* The text if it is there and there is room for it. */
 int tell_text(char *told, unsigned length, const char *text);
 
 /* -- mig.c -- */
