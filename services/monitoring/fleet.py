@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from services.monitoring.memory import NODE, MonitoringMemory, NodeHealth
+from services.monitoring.memory import NODE, HeardUse, MonitoringMemory, NodeHealth
 from shared.core.model.units import GPU_MILLI
 from shared.events.nodes import (
     GpuHealthReported,
@@ -72,11 +72,11 @@ def shunned_nodes(memory: MonitoringMemory) -> Counter[str]:
     return counts
 
 
-def used(memory: MonitoringMemory, fact: GpuUsageReported) -> None:
+def used(memory: MonitoringMemory, fact: GpuUsageReported, logged_ms: int) -> None:
     """Use of the GPUs of one node; only the newest report is kept, and only in memory."""
     known = memory.usage.get(fact.node)
-    if known is None or fact.at_ms > known.at_ms:
-        memory.usage[fact.node] = fact
+    if known is None or logged_ms >= known.logged_ms:
+        memory.usage[fact.node] = HeardUse(fact, logged_ms)
 
 
 def capacity(memory: MonitoringMemory) -> tuple[Counter[str], Counter[str]]:
@@ -123,8 +123,8 @@ def _mean_by_flavor(
 
 def _recent(memory: MonitoringMemory) -> dict[str, GpuUsageReported]:
     usage = memory.usage.copy()
-    oldest_ms = max((one.at_ms for one in usage.values()), default=0) - USAGE_AGE_MS_MAX
-    return {node: one for node, one in usage.items() if one.at_ms >= oldest_ms}
+    oldest_ms = max((one.logged_ms for one in usage.values()), default=0) - USAGE_AGE_MS_MAX
+    return {node: one.report for node, one in usage.items() if one.logged_ms >= oldest_ms}
 
 
 def _holders(memory: MonitoringMemory) -> Iterator[tuple[str, str, int, int]]:

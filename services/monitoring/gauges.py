@@ -58,6 +58,8 @@ class Gauges(Collector):
         text = "Nodes on which nothing is started for a while, as work did not start there."
         shunned = _one_label(fleet.shunned_nodes(memory))
         yield _gauge("muster_nodes_shunned", text, "flavor", shunned)
+        text = "Nodes whose agent is not heard while those of most others are."
+        yield _gauge("muster_nodes_silent", text, "", {(): len(memory.silent)})
         allocated: Counter[Labels] = Counter()
         for (_, _, flavor), milli in memory.charged.copy().items():
             allocated[flavor,] += milli

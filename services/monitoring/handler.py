@@ -17,7 +17,9 @@ from services.monitoring.idle import Idle
 from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
 from services.monitoring.memory import DEBT, QUOTA, Debt, MonitoringMemory
+from services.monitoring.silence import Silence
 from services.monitoring.workloads import Workloads
+from shared.core.telemetry.usage import ReportedUse, problem_of_time, problem_of_use
 from shared.events import nodes, organisation, quotas, registry, topics, workloads
 from shared.events.envelope import Received
 from shared.events.workloads import Wire
@@ -25,6 +27,8 @@ from shared.ports.reader import Reader
 from shared.runtime.handler import Emit, Outcome
 
 TEAMS_MAX: Final = 200
+NODES_MAX: Final = 200
+"""Nodes with refused reports that have a label of their own."""
 
 TRANSITIONS: Final = tuple(
     one
@@ -48,6 +52,7 @@ class MonitoringHandler:
     def __init__(self, *, cell: int = 0) -> None:
         self._cell = cell
         self.team = Capped(TEAMS_MAX)
+        self.node = Capped(NODES_MAX)
         self._counts: list[tuple[Callable[[float], None], float]] = []
         self._begin(MonitoringMemory())
 
@@ -57,6 +62,7 @@ class MonitoringHandler:
         self._workloads = Workloads(memory)
         self._rows = CostRows()
         self._idle = Idle(memory, self._cell)
+        self._silence = Silence(memory, self._cell)
         self._counts.clear()
         self._actions: dict[type, Action] = {
             workloads.WorkloadQueued: self._queued,
@@ -68,7 +74,7 @@ class MonitoringHandler:
             quotas.DebtsTold: self._debts,
             nodes.NodeInventoryReported: lambda fact: fleet.inventory(memory, fact),
             nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
-            nodes.NodeRemoved: lambda fact: fleet.removed(memory, fact),
+            nodes.NodeRemoved: self._removed,
             nodes.NodeShunned: lambda fact: fleet.shunned(memory, fact.node, shunned=True),
             nodes.NodeDevicesLearned: self._workloads.learned,
             nodes.NodeUnshunned: lambda fact: fleet.shunned(memory, fact.node, shunned=False),
@@ -115,8 +121,7 @@ class MonitoringHandler:
             if isinstance(payload, organisation.FlavorApplied):
                 rows.price(payload, message.event.time_ms)
             elif isinstance(payload, nodes.GpuUsageReported):
-                fleet.used(self.memory, payload)
-                emits += self._idle.reported(message, payload)
+                emits += self._used(message, payload)
             else:
                 action = self._actions.get(type(payload))
                 if action is not None:
@@ -131,6 +136,21 @@ class MonitoringHandler:
     def next_due_ms(self) -> int | None:
         """No deadlines."""
         return None
+
+    def _used(self, message: Received, fact: nodes.GpuUsageReported) -> list[Emit]:
+        """A report that cannot be is counted by its node, and is no sign of life."""
+        problem = problem_of_use(_arrays(fact)) or problem_of_time(fact.at_ms, message.logged_ms)
+        if problem:
+            field = problem.partition(":")[0].partition("[")[0]
+            self._count(metrics.REPORTS_REFUSED.labels(self.node(fact.node), field).inc)
+            return []
+        fleet.used(self.memory, fact, message.logged_ms)
+        told = self._silence.reported(message, fact.node)
+        return told + self._idle.reported(message, fact)
+
+    def _removed(self, fact: nodes.NodeRemoved) -> None:
+        fleet.removed(self.memory, fact)
+        self._silence.removed(fact.node)
 
     def _deleted(self, deleted: organisation.DocumentDeleted) -> None:
         """Quota tells of its tree; what was priced keeps its price."""
@@ -205,3 +225,13 @@ class MonitoringHandler:
         if one.placed_at_ms:
             start_seconds = max(fact.running_at_ms - one.placed_at_ms, 0) / 1000
             self._count(metrics.START_SECONDS.labels(one.flavor).observe, start_seconds)
+
+
+def _arrays(fact: nodes.GpuUsageReported) -> ReportedUse:
+    return ReportedUse(
+        utilization_percent=fact.utilization_percent,
+        memory_used_mib=fact.memory_used_mib,
+        temperature_celsius=fact.temperature_celsius,
+        power_watts=fact.power_watts,
+        unread=fact.unread,
+    )

@@ -60,7 +60,7 @@ class Idle:
     def reported(self, message: Received, fact: GpuUsageReported) -> list[Emit]:
         """What a report of a node lets be said about the work on it. O(workloads there)."""
         memory = self._memory
-        here = memory.shares.get(fact.node)
+        here, at_ms = memory.shares.get(fact.node), message.logged_ms
         if not here:
             return []
         held: Counter[int] = Counter()
@@ -70,14 +70,14 @@ class Idle:
         emits = []
         for workload_id, shares in here.items():
             one = memory.workloads.get(workload_id)
-            if one is None or one.state is not State.RUNNING or fact.at_ms < one.running_at_ms:
+            if one is None or one.state is not State.RUNNING or at_ms < one.running_at_ms:
                 continue
             limits = self._limits_of(one)
             if limits is None and workload_id not in memory.watches:
                 continue
             gpus = [gpu for gpu, _ in shares]
             percent = use_percent(gpus, held, fact.utilization_percent, fact.unread)
-            said = self._observe(workload_id, one, limits, (fact.node, fact.at_ms, percent))
+            said = self._observe(workload_id, one, limits, (fact.node, at_ms, percent))
             if said is not None:
                 emits.append(self._emit(said, message))
         return emits

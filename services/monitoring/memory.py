@@ -6,10 +6,11 @@ Counts by label are kept beside it, changed by each fact, so that a scrape costs
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from shared.core.health.silence import HeardNode
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
 from shared.core.model.team_policy import IdlePolicy
 from shared.core.nodes.idleness import Run, ToldIdleness
@@ -27,6 +28,8 @@ DEBT: Final = "b"
 TOTAL: Final = "t"
 POLICY: Final = "i"
 WATCH: Final = "u"
+AGENT: Final = "a"
+SILENT: Final = "s"
 
 Devices = tuple[tuple[str, int, int], ...]
 """(node, GPU, milli-GPU) for every share that a workload holds."""
@@ -77,6 +80,14 @@ class Debt(msgspec.Struct, array_like=True, frozen=True):
     at_ms: int
 
 
+class HeardUse(NamedTuple):
+    """The newest report of a node."""
+
+    report: GpuUsageReported
+    logged_ms: int
+    """When the broker took it: clocks of nodes differ."""
+
+
 class NodeHealth(msgspec.Struct, array_like=True):
     """The GPUs of one node; `healthy` is by GPU index."""
 
@@ -104,6 +115,8 @@ class MonitoringMemory:
                 TOTAL: msgspec.json.Decoder(int),
                 POLICY: msgspec.json.Decoder(IdlePolicy),
                 WATCH: msgspec.json.Decoder(Watch),
+                AGENT: msgspec.json.Decoder(HeardNode),
+                SILENT: msgspec.json.Decoder(int),
             },
         )
         self.workloads: dict[str, SeenWorkload] = {}
@@ -111,7 +124,11 @@ class MonitoringMemory:
         self.nodes: dict[str, NodeHealth] = {}
         self.quotas: dict[str, QuotaChanged] = {}
         self.debts: dict[str, Debt] = {}
-        self.usage: dict[str, GpuUsageReported] = {}
+        self.usage: dict[str, HeardUse] = {}
+        self.heard: dict[str, HeardNode] = {}
+        """Nodes whose agent was heard once, in the order in which they were heard last."""
+        self.silent: dict[str, int] = {}
+        """Nodes that are told to be silent: when each was heard last."""
         self.states: Counter[tuple[str, str]] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.charged: Counter[tuple[str, str, str]] = Counter()
@@ -131,6 +148,8 @@ class MonitoringMemory:
         self.workloads = self.journal.of_kind(WORKLOAD)
         self.policies = self.journal.of_kind(POLICY)
         self.watches = self.journal.of_kind(WATCH)
+        self.heard = self.journal.of_kind(AGENT)
+        self.silent = self.journal.of_kind(SILENT)
         for workload_id, devices in self.journal.of_kind(DEVICES).items():
             self._occupy(workload_id, devices)
         self.nodes = self.journal.of_kind(NODE)

@@ -31,4 +31,9 @@ REFUSALS: Final = Counter(
 )
 EVICTIONS: Final = Counter("muster_evictions_total", "Attempts that were stopped.", ["reason"])
 PLACEMENTS: Final = Counter("muster_placements_total", "Attempts that got devices.", ["flavor"])
+REPORTS_REFUSED: Final = Counter(
+    "muster_agent_reports_refused_total",
+    "Reports of use that say what cannot be; they count for nothing.",
+    ["node", "field"],
+)
 OUTCOMES: Final = Counter("muster_outcomes_total", "Workloads that are over.", ["team", "state"])

@@ -62,7 +62,9 @@ class Agent:
 
     async def begin(self) -> list[Coroutine[Any, Any, None]]:
         """Open everything; what it returns runs until cancelled."""
-        publisher = KafkaPublisher(self._settings.kafka, self._settings.topic_prefix)
+        publisher = KafkaPublisher(
+            self._settings.kafka, self._settings.topic_prefix, compress=True
+        )
         self._closing.push_async_callback(publisher.close)
         probe = self._probe()
         reporter = Reporter(

@@ -100,6 +100,7 @@ class PlacementHandler:
             (topics.QUOTA_FACTS, cell),
             (topics.POD_FACTS, cell),
             (topics.NODE_FACTS, cell),
+            (topics.HEALTH_FACTS, cell),
             (topics.PLAN_COMMANDS, cell),
             (topics.NODE_COMMANDS, cell),
         ]

@@ -100,6 +100,7 @@ def decode(  # noqa: PLR0917  # a record of the log is just this wide
     value: bytes | None,
     payload_of: Callable[[str, bytes | None], Wire] | None = None,
     required: Sequence[str] = REQUIRED,
+    logged_ms: int = 0,
 ) -> Received:
     """The event at one place of the log; `topic` without its prefix.
 
@@ -129,7 +130,9 @@ def decode(  # noqa: PLR0917  # a record of the log is just this wide
         correlation_id=text.get("ce_correlationid", ""),
         traceparent=text.get("traceparent", ""),
     )
-    return Received(event=event, topic=topic, partition=partition, offset=offset)
+    return Received(
+        event=event, topic=topic, partition=partition, offset=offset, logged_ms=logged_ms
+    )
 
 
 def type_of(headers: Iterable[tuple[str, bytes]]) -> bytes | None:

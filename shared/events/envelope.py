@@ -45,6 +45,8 @@ class Received(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topic: str
     partition: int
     offset: int
+    logged_ms: int = 0
+    """When the broker took it, Unix milliseconds; 0 where that is not known."""
 
 
 def event_id(cause_time_ms: int, cause_id: str, producer: str, index: int) -> str:

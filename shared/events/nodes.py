@@ -180,6 +180,24 @@ class NodeUnshunned(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class NodeSilent(Wire, frozen=True, kw_only=True):
+    """The agent of a node is not heard any more, while those of most other nodes are."""
+
+    node: str
+    since_ms: int
+    """When it was heard last: the broker's time, Unix milliseconds."""
+    silent_ms: int
+    """For how long it was silent when that was noticed, in milliseconds."""
+    cell: int = 0
+
+
+class NodeHeard(Wire, frozen=True, kw_only=True):
+    """The agent of a node that was silent is heard again."""
+
+    node: str
+    cell: int = 0
+
+
 class KeptFor(Wire, frozen=True, kw_only=True):
     """Nodes kept for one workload that waits; `pin` numbers its promise from 1."""
 

@@ -108,6 +108,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
     topics.AGENT_COMMANDS: (nodes.ReconfigureGpu,),
     topics.USAGE_FACTS: (nodes.GpuUsageReported,),
     topics.GPU_FACTS: (nodes.GpusObserved,),
+    topics.HEALTH_FACTS: (nodes.NodeSilent, nodes.NodeHeard),
     topics.IDLENESS_FACTS: (idleness.IdlenessNoticed, idleness.IdlenessEnded),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (

@@ -22,7 +22,11 @@ SUBMISSION_BYTES_MAX: Final = 3 << 19
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """One row of the table. `key` is what the partition follows: cell | team | node."""
+    """One row of the table. `key` is what the partition follows: cell | team | node.
+
+    `newest_only`: each record replaces those before it, as readings of a device do. So none is
+    noted in the inbox, which would cost a row each, and unread ones may be gone.
+    """
 
     name: str
     key: str
@@ -30,13 +34,16 @@ class Topic:
     retention_hours: int
     producer: str
     consumers: tuple[str, ...]
+    newest_only: bool = False
 
     def on_broker(self, prefix: str) -> str:
         """Full name on the broker."""
         return f"{prefix}.{self.name}"
 
 
-def _topic(name: str, key: str, hours: int, producer: str, *consumers: str) -> Topic:
+def _topic(
+    name: str, key: str, hours: int, producer: str, *consumers: str, newest_only: bool = False
+) -> Topic:
     partitions = CELL_PARTITIONS if key == "cell" else 1
     return Topic(
         name=name,
@@ -45,6 +52,7 @@ def _topic(name: str, key: str, hours: int, producer: str, *consumers: str) -> T
         retention_hours=hours,
         producer=producer,
         consumers=consumers,
+        newest_only=newest_only,
     )
 
 
@@ -115,8 +123,13 @@ NODE_FACTS: Final = _topic(
     "monitoring",
 )
 AGENT_COMMANDS: Final = _topic("agent.commands.v1", "cell", 6, "placement", "node_agent")
-USAGE_FACTS: Final = _topic("usage.facts.v1", "cell", 6, "node_agent", "monitoring")
-GPU_FACTS: Final = _topic("gpu.facts.v1", "cell", 6, "node_agent", "cluster_watcher")
+USAGE_FACTS: Final = _topic(
+    "usage.facts.v1", "cell", 1, "node_agent", "monitoring", newest_only=True
+)
+GPU_FACTS: Final = _topic(
+    "gpu.facts.v1", "cell", 6, "node_agent", "cluster_watcher", newest_only=True
+)
+HEALTH_FACTS: Final = _topic("health.facts.v1", "cell", 96, "monitoring", "placement")
 IDLENESS_FACTS: Final = _topic(
     "idleness.facts.v1", "cell", 96, "monitoring", "preemption", "gateway"
 )
@@ -138,8 +151,11 @@ TOPICS: Final = (
     AGENT_COMMANDS,
     USAGE_FACTS,
     GPU_FACTS,
+    HEALTH_FACTS,
     IDLENESS_FACTS,
 )
+NEWEST_ONLY: Final = frozenset(topic.name for topic in TOPICS if topic.newest_only)
+"""Names of the topics on which each record replaces those before it."""
 
 
 def team_submissions(team: str) -> Topic:

@@ -12,7 +12,7 @@ from typing import Final
 
 from shared.events.codec import Malformed, decode, decode_payload, type_of
 from shared.events.envelope import Event, Received
-from shared.events.topics import team_of
+from shared.events.topics import NEWEST_ONLY, team_of
 from shared.ports.publisher import RawMessage
 from shared.runtime.assemble import DeadLetter
 from shared.runtime.dedupe import RecentIds
@@ -77,7 +77,7 @@ async def sort_out(
 
 async def handled_before(messages: Sequence[Received], recent: RecentIds, seen: Seen) -> set[str]:
     """Ids of those that were handled; the inbox is asked for what memory may have forgotten."""
-    ids = [one.event.id for one in messages]
+    ids = [one.event.id for one in messages if one.topic not in NEWEST_ONLY]
     doubtful = [one for one in ids if recent.uncertain(one)]
     known = await seen(doubtful) if doubtful else set()
     return known.union(one for one in ids if one in recent)
@@ -137,7 +137,12 @@ def dead_letter(message: RawMessage, error: str) -> DeadLetter:
 def _decode(message: RawMessage) -> Received:
     refuse_unreadable(message)
     received = decode(
-        message.topic, message.partition, message.offset, message.headers, message.value
+        message.topic,
+        message.partition,
+        message.offset,
+        message.headers,
+        message.value,
+        logged_ms=message.timestamp_ms,
     )
     _check_id(received.event.id)
     return received

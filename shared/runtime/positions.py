@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from shared.events.topics import NEWEST_ONLY
 from shared.ports.errors import LogLost
 from shared.ports.publisher import PartitionLog
 from shared.ports.store import Restored
@@ -115,6 +116,8 @@ class Positions:
             start = offset_in(log, self._stored.get(place))
             if begun_late:
                 start = max(start, log.start_offset)
+            if place[0] in NEWEST_ONLY:
+                start = min(max(start, log.start_offset), log.end_offset)
             lost = self._lost_log(place, log, start)
             if lost is not None:
                 sentences[place] = sentence_of(place, lost, start, self._table, self._shard)

@@ -16,6 +16,7 @@ import structlog
 
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.envelope import Received
+from shared.events.topics import NEWEST_ONLY
 from shared.ports.clock import Clock
 from shared.ports.errors import MusterError, Rejected, Transient
 from shared.ports.reader import Reader
@@ -146,10 +147,14 @@ class Units:
         self, messages: Sequence[Received], skipped: Sequence[tuple[str, int, int]]
     ) -> tuple[Sequence[Received], Sequence[tuple[str, int, int]]]:
         """What goes into the inbox, and of what only the offset is noted."""
-        if not isinstance(self._handler, Versioned):
-            return messages, skipped
-        read = [(one.topic, one.partition, one.offset) for one in messages if one.offset >= 0]
-        return [one for one in messages if one.offset < 0], [*skipped, *read]
+        versioned = isinstance(self._handler, Versioned)
+        noted, read = [], [*skipped]
+        for one in messages:
+            if one.topic in NEWEST_ONLY or (versioned and one.offset >= 0):
+                read.append((one.topic, one.partition, one.offset))
+            else:
+                noted.append(one)
+        return noted, read
 
     async def _reopen(self) -> None:
         """Memory is void after a rejection: reload, but keep the batch in hand."""

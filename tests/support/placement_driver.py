@@ -164,6 +164,8 @@ TOPIC_OF: dict[type[Any], topics.Topic] = {
     quotas.NominationWithdrawn: topics.QUOTA_FACTS,
     quotas.QuotaChanged: topics.QUOTA_FACTS,
     nodes.NodeInventoryReported: topics.NODE_FACTS,
+    nodes.NodeSilent: topics.HEALTH_FACTS,
+    nodes.NodeHeard: topics.HEALTH_FACTS,
     nodes.GpuHealthReported: topics.NODE_FACTS,
     nodes.NodeRemoved: topics.NODE_FACTS,
     pods.PodsBound: topics.POD_FACTS,

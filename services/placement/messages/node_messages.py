@@ -68,6 +68,16 @@ def uncordon(cell: Cell, message: Received, command: nodes.UncordonNode) -> None
     cell.shunning.forgive(command.node, Reason.UNCORDONED, message)
 
 
+def silent(cell: Cell, message: Received, fact: nodes.NodeSilent) -> None:
+    """Its agent is not heard: nothing new is started there."""
+    cell.shunning.silent(fact.node, fact.silent_ms, message)
+
+
+def heard(cell: Cell, message: Received, fact: nodes.NodeHeard) -> None:
+    """Its agent is heard again."""
+    cell.shunning.heard(fact.node, message)
+
+
 def _lost(cell: Cell, node: str, cause: Received) -> None:
     cell.evictions.lost(node, cause)
     for record in list(cell.state.records.of_node(node)):
@@ -82,4 +92,6 @@ ACTIONS: Final[dict[type, Action]] = {
     nodes.CordonNode: cordon,
     nodes.UncordonNode: uncordon,
     nodes.FenceNode: fence,
+    nodes.NodeSilent: silent,
+    nodes.NodeHeard: heard,
 }

@@ -105,6 +105,22 @@ class Shunning:
             if known.until_ms:
                 self._open(node, reason, cause)
 
+    def silent(self, node: str, silent_ms: int, cause: Received) -> None:
+        """Its agent is not heard: nobody knows how its GPUs are."""
+        known = self.suspicions.get(node, Suspicion(node=node))
+        if node in self._fleet.present and not known.silent:
+            known = shunning.silenced(known, self._state.unit.now_ms)
+            self._keep(known)
+            why = f"until its agent is heard: it has told nothing for {silent_ms // 1000} s"
+            self._shun(known, cause, why)
+
+    def heard(self, node: str, cause: Received) -> None:
+        """Its agent is heard again; what else speaks against the node is remembered."""
+        known = self.suspicions.get(node)
+        if known is not None and known.silent:
+            self._keep(replace(known, silent=False, until_ms=0))
+            self._open(node, Reason.HEARD, cause)
+
     # ── what follows ──
 
     def _judge(self, known: Suspicion, cause: Received) -> None:
@@ -141,13 +157,14 @@ class Shunning:
         self._drains.put(node)
         self._evictions.lost(node, cause)
         workloads, seconds = len(known.heard), (known.until_ms - known.since_ms) // 1000
+        time = "" if known.silent else f" for {seconds} s,"
         fact = NodeShunned(
             node=node,
             until_ms=known.until_ms,
             workloads=workloads,
             start_seconds=state.start_seconds,
             rounds=known.rounds,
-            message=f"node {node} is in quarantine for {seconds} s, {why}",
+            message=f"node {node} is in quarantine{time} {why}",
             cell=state.cell,
         )
         state.unit.tell_about(fact, node, cause)
@@ -181,7 +198,7 @@ class Shunning:
         """The time of a node may be over: it is tried again, and remembered."""
         known = self.suspicions.get(node)
         if known is not None and 0 < known.until_ms <= self._state.unit.now_ms:
-            self._keep(replace(known, until_ms=0))
+            self._keep(replace(known, until_ms=0, silent=False))
             self._open(node, Reason.EXPIRED, cause)
 
     # ── rows ──

@@ -26,6 +26,8 @@ from shared.ports.kafka_access import KafkaAccess, TopicCopies, TopicSettings, p
 
 ALREADY_EXISTS: Final = 36
 DEAD_LETTER_RETENTION_HOURS: Final = 24 * 14
+SHORT_HOURS: Final = 24
+"""A topic that keeps its records no longer has small segments."""
 ONE_COPY: Final = TopicCopies()
 
 
@@ -78,11 +80,19 @@ def _new(
         replication_factor=copies.replication,
         topic_configs={
             "retention.ms": str(retention_ms),
+            **_segments(retention_ms),
             "min.insync.replicas": str(copies.min_insync),
             "max.message.bytes": str(largest),
             "message.timestamp.type": "LogAppendTime",
         },
     )
+
+
+def _segments(retention_ms: int) -> dict[str, str]:
+    """Only whole segments are removed, and a broker begins a new one after a week."""
+    if 0 < retention_ms <= SHORT_HOURS * 3_600_000:
+        return {"segment.ms": str(retention_ms // 6)}
+    return {}
 
 
 def main() -> None:

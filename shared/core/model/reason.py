@@ -171,6 +171,8 @@ class Reason(StrEnum):
     """The time for which the node was shunned is over."""
     STARTED = "started"
     """Work has started on the node."""
+    HEARD = "heard"
+    """The agent of the node is heard again."""
     REMOVED = "removed"
     """The node has left the cluster."""
 

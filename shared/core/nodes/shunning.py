@@ -26,6 +26,8 @@ WITNESSES_MIN: Final = 2
 REMEMBERED_MAX: Final = 16
 """Witnesses kept of one node; the oldest are forgotten."""
 DOUBLINGS_MAX: Final = 20
+SILENT_SECONDS: Final = 86_400
+"""So long a node whose agent is silent is left alone, should it never be told that it is heard."""
 
 
 class ShunPolicy(Value, frozen=True, kw_only=True):
@@ -63,6 +65,8 @@ class Suspicion(Value, frozen=True, kw_only=True):
     since_ms: int = 0
     until_ms: int = 0
     """0 while it may be tried."""
+    silent: bool = False
+    """Whether its agent is not heard."""
 
 
 def accused(one: Suspicion, witness: Witness) -> Suspicion:
@@ -97,6 +101,12 @@ def shunned(one: Suspicion, policy: ShunPolicy, now_ms: int) -> Suspicion:
         since_ms=now_ms,
         until_ms=now_ms + 1000 * seconds_of(one.rounds, policy),
     )
+
+
+def silenced(one: Suspicion, now_ms: int) -> Suspicion:
+    """Its agent is not heard: it is left alone until it is, or for a day."""
+    until_ms = now_ms + SILENT_SECONDS * 1000
+    return replace(one, silent=True, since_ms=now_ms, until_ms=until_ms)
 
 
 def seconds_of(rounds: int, policy: ShunPolicy) -> int:

@@ -74,7 +74,7 @@ async def main() -> None:
         node.name: Machine(node, now_ms=now_ms, seed=settings.fleet_seed, cell=settings.cell)
         for node in nodes
     }
-    publisher = KafkaPublisher(settings.kafka, settings.topic_prefix)
+    publisher = KafkaPublisher(settings.kafka, settings.topic_prefix, compress=True)
     pace = Pace(
         usage_seconds=settings.fleet_usage_seconds,
         usage_messages_per_second_max=settings.fleet_usage_rate,

@@ -51,7 +51,8 @@ def received(payload: Wire, time_ms: int = START_MS) -> Received:
         payload=payload,
     )
     topic = TOPIC_OF[type(payload)].name
-    return Received(event=event, topic=topic, partition=0, offset=number)
+    logged_ms = getattr(payload, "at_ms", time_ms)
+    return Received(event=event, topic=topic, partition=0, offset=number, logged_ms=logged_ms)
 
 
 def queued(workload_id="w1", team="vision"):

@@ -228,7 +228,13 @@ async def test_what_happens_is_reported_at_once(watched):
 
 
 def order(**more: Any) -> ReconfigureGpu:
-    given: dict[str, Any] = {"node": "n1", "gpu": 0, "mig": True, "expires_at_ms": NOW + 60_000, "epoch": 1}
+    given: dict[str, Any] = {
+        "node": "n1",
+        "gpu": 0,
+        "mig": True,
+        "expires_at_ms": NOW + 60_000,
+        "epoch": 1,
+    }
     return ReconfigureGpu(**given | more)
 
 

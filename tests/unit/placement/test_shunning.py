@@ -8,12 +8,15 @@ import pytest
 
 from services.placement.unit.cell_state import START_SECONDS
 from shared.core.model.lifecycle import State
+from shared.core.model.reason import Reason
 from shared.core.nodes.pod_failures import FailureCause
 from shared.core.nodes.shunning import ShunPolicy
 from shared.events.nodes import (
     CordonNode,
+    NodeHeard,
     NodeRemoved,
     NodeShunned,
+    NodeSilent,
     NodeUnshunned,
     UncordonNode,
 )
@@ -411,3 +414,40 @@ def test_the_only_node_does_not_rest_but_its_work_waits():
     assert only(out, NodeShunned) == []
     assert "tried again in" in out[-1].message
     assert out[-1].reason == "kubelet-refused"
+
+
+def test_a_node_whose_agent_is_silent_takes_nothing_new_until_it_is_heard():
+    driver = fleet(nodes=2)
+    (told,) = driver.send(NodeSilent(node="n1", since_ms=0, silent_ms=35_000))
+    assert driver.send(NodeSilent(node="n1", since_ms=0, silent_ms=35_000)) == []
+    driver.send(nominated(a_workload("w1", gpus=8)), nominated(a_workload("w2", gpus=8)))
+
+    assert told.message == (
+        "node n1 is in quarantine until its agent is heard: it has told nothing for 35 s"
+    )
+    assert (node_of(driver, "w1"), driver.state("w2")) == ("n2", State.QUEUED)
+
+    (heard,) = only(driver.send(NodeHeard(node="n1")), NodeUnshunned)
+
+    assert heard.reason == Reason.HEARD
+    assert node_of(driver, "w2") == "n1"
+    assert driver.send(NodeHeard(node="n1")) == []
+
+
+def test_what_runs_on_a_silent_node_stays():
+    driver = fleet(nodes=1)
+    driver.send(nominated(a_workload("w1")))
+    run(driver, "w1")
+
+    driver.send(NodeSilent(node="n1", since_ms=0, silent_ms=35_000))
+
+    assert driver.state("w1") is State.RUNNING
+
+
+def test_a_silent_node_is_tried_again_after_a_day():
+    driver = fleet(nodes=1)
+    driver.send(NodeSilent(node="n1", since_ms=0, silent_ms=35_000))
+
+    (told,) = only(driver.wait(86_400), NodeUnshunned)
+
+    assert told.reason == Reason.EXPIRED

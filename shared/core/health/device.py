@@ -1,0 +1,71 @@
+"""How a device is, by the ladder: its state, and what speaks against it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from shared.core.health.events import NO_INSTANCE, HealthEventKind
+from shared.core.model.value import Value
+
+EVIDENCE_MAX: Final = 16
+"""Signs kept of one device; the oldest are forgotten."""
+
+
+class DeviceState(StrEnum):
+    """A step of the ladder."""
+
+    HEALTHY = "healthy"
+    SUSPECT = "suspect"
+    """Something speaks against it; it takes work."""
+    DRAINING = "draining"
+    """It takes nothing new, and what runs there is stopped."""
+    QUARANTINED = "quarantined"
+    """Nothing runs there, until a reset is seen."""
+    PROBATION = "probation"
+    """It was reset, and takes nothing before it has proved itself."""
+    LOST = "lost"
+    """The driver does not reach it."""
+    FAILED = "failed"
+    """Only an operator brings it back."""
+
+
+TAKES_WORK: Final = frozenset({DeviceState.HEALTHY, DeviceState.SUSPECT})
+
+
+class Sign(Value, frozen=True, kw_only=True):
+    """Something that was told of a device."""
+
+    kind: HealthEventKind
+    at_ms: int
+    """When it was taken notice of, Unix milliseconds."""
+    code: int = 0
+    instance: int = NO_INSTANCE
+    detail: str = ""
+    holders: tuple[tuple[str, str], ...] = ()
+    """(team, workload) of what held some of the device then."""
+
+    @property
+    def text(self) -> str:
+        """What it is, for people: "XID 79"."""
+        return f"XID {self.code}" if self.kind is HealthEventKind.XID else self.kind.value
+
+
+class DeviceHealth(Value, frozen=True, kw_only=True):
+    """One device on the ladder; a healthy one of which nothing is known has no such record."""
+
+    node: str
+    gpu: int
+    uuid: str = ""
+    state: DeviceState = DeviceState.HEALTHY
+    rule: str = ""
+    """The rule by which it came to its state; empty: none did."""
+    since_ms: int = 0
+    until_ms: int = 0
+    """When it leaves its state by itself; 0: never."""
+    fails: bool = False
+    """Whether it is out of service for good once it is drained."""
+    signs: tuple[Sign, ...] = ()
+    """The evidence, the oldest first."""
+    quarantines_ms: tuple[int, ...] = ()
+    """When it was quarantined, the last times."""
