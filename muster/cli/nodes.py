@@ -132,7 +132,7 @@ def _show(node: Json, form: Format) -> None:
     columns = (
         Column("GPU", field("index"), right=True),
         Column("MODE", lambda one: "MIG" if one["mig"] else "whole"),
-        Column("HEALTHY", lambda one: "yes" if one["healthy"] else "no"),
+        Column("HEALTH", _health),
         Column("MEMORY MIB", field("memory_mib"), right=True, rank=1),
         Column("USED", lambda one: gpus(one["used_milli"]), right=True),
         *mig.columns(devices, rank=2),
@@ -141,6 +141,12 @@ def _show(node: Json, form: Format) -> None:
     )
     print()
     show_items(devices, form, columns, empty="It has no GPU.")
+
+
+def _health(device: Json) -> str:
+    """The step of the ladder; a GPU that its agent or its kubelet speaks against is unhealthy."""
+    step = str(device.get("health", "healthy"))
+    return "unhealthy" if step == "healthy" and not device["healthy"] else step
 
 
 def _holders(device: Json) -> str:
@@ -161,10 +167,19 @@ def _ready(node: Json) -> str:
         return f"shunned until {local_time(node['shunned_until_ms'])}"
     if not node.get("ready", True):
         return "no"
-    disputed = len(node.get("disputed_gpus", ()))
-    return f"{disputed} GPU{'s' * (disputed > 1)} disputed" if disputed else "yes"
+    return _gpus_out(node) or "yes"
+
+
+def _gpus_out(node: Json) -> str:
+    """How many GPUs take no work although the node does; empty: none."""
+    for name, word in (("disputed_gpus", "disputed"), ("unhealthy_gpus", "out of service")):
+        count = len(node.get(name, ()))
+        if count:
+            return f"{count} GPU{'s' * (count > 1)} {word}"
+    return ""
 
 
 def _why(node: Json) -> str:
-    messages = (node.get(name) for name in ("cordon_message", "shun_message", "dispute_message"))
+    messages = [node.get(name) for name in ("cordon_message", "shun_message", "dispute_message")]
+    messages += ["; ".join(node.get("health_messages", ()))]
     return str(next(filter(None, messages), ""))

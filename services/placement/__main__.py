@@ -1,8 +1,10 @@
 """The placement service as a process."""
 
 from services.placement.handlers import PlacementHandler
+from services.placement.nodes.device_health import HealthPolicy
 from services.placement.settings import PlacementSettings
 from services.placement.state.retention import placement_trims
+from shared.core.health.ladder import LadderLimits
 from shared.core.nodes.shunning import ShunPolicy
 from shared.runtime.main import run_service
 from shared.runtime.settings import Settings
@@ -22,6 +24,10 @@ def make(settings: Settings) -> PlacementHandler:
             seconds=own.shun_seconds,
             seconds_max=own.shun_seconds_max,
             percent_max=own.shun_percent_max,
+        ),
+        health=HealthPolicy(
+            acts=own.health_mode == "act",
+            limits=LadderLimits(probation_ms=1000 * own.health_probation_seconds),
         ),
     )
 

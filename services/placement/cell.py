@@ -12,6 +12,7 @@ from typing import Any
 from services.placement.backfill.heads import HEAD_AFTER_HOURS
 from services.placement.cycle.growth import Growth
 from services.placement.cycle.scheduling_cycle import SchedulingCycle
+from services.placement.nodes.device_health import ACTS, DeviceHealths, HealthPolicy
 from services.placement.nodes.drains import Drains
 from services.placement.nodes.kept_room import KeptRoom
 from services.placement.nodes.shunning import Shunning
@@ -41,6 +42,7 @@ class CellPolicy:
     head_after_hours: int = HEAD_AFTER_HOURS
     start_seconds: int = START_SECONDS
     shun: ShunPolicy = DEFAULTS
+    health: HealthPolicy = ACTS
 
 
 class Cell:
@@ -61,6 +63,7 @@ class Cell:
         self.queue_drains = QueueDrains(state)
         self.drains = Drains(state, fleet, self.evictions)
         self.shunning = Shunning(state, fleet, self.drains, self.evictions, policy.shun)
+        self.health = DeviceHealths(state, fleet, self.drains, self.evictions, policy.health)
         self.switching = Switching(
             state, fleet, self.cycle, self.drains, policy.mig_switch_seconds
         )
@@ -73,6 +76,7 @@ class Cell:
         await self.drains.load(reader)
         await self.shunning.load(reader)
         await self.takeovers.load(reader)
+        await self.health.load(reader)
         self.cycle.load()
         self.growth.load()
         self.queue_drains.load()
@@ -92,6 +96,7 @@ class Cell:
     def finish(self, now_ms: int) -> Outcome:
         """Try what waits, and write down everything that the unit changed."""
         self.takeovers.settle()
+        self.health.settle()
         self.queue_drains.run()
         self.cycle.run()
         self.growth.run()
@@ -104,6 +109,7 @@ class Cell:
         outcome.writes.extend(self.drains.writes())
         outcome.writes.extend(self.shunning.writes(changed))
         outcome.writes.extend(self.takeovers.writes())
+        outcome.writes.extend(self.health.writes())
         outcome.writes.extend(state.queue_order.writes())
         outcome.writes.extend(state.spent_budgets.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self.quotas, state))
@@ -114,7 +120,11 @@ class Cell:
         rest = (
             self.cycle.rest(now_ms) or self.queue_drains.rest(now_ms) or self.growth.rest(now_ms)
         )
-        nodes = (*self.switching.due(now_ms), *self.shunning.due(now_ms))
+        nodes = (
+            *self.switching.due(now_ms),
+            *self.shunning.due(now_ms),
+            *self.health.due(now_ms),
+        )
         kept = (*self.state.promises.due(now_ms), *self.state.quota_heads.due(now_ms))
         return [*self.state.deadlines.passed(now_ms), *kept, *rest, *nodes]
 
@@ -127,6 +137,7 @@ class Cell:
             self.growth.next_due_ms(),
             self.switching.next_due_ms(),
             self.shunning.next_due_ms(),
+            self.health.next_due_ms(),
             self.state.promises.next_due_ms(),
             self.state.quota_heads.next_due_ms(),
         )

@@ -19,6 +19,7 @@ from services.placement.messages import (
     pod_messages,
     queue_messages,
 )
+from services.placement.nodes.device_health import ACTS, HealthPolicy
 from services.placement.nodes.drains import Drains
 from services.placement.nodes.shunning import Shunning
 from services.placement.state.fleet import Fleet
@@ -56,6 +57,7 @@ class PlacementHandler:
         head_after_hours: int = HEAD_AFTER_HOURS,
         start_seconds: int = START_SECONDS,
         shun: ShunPolicy = DEFAULTS,
+        health: HealthPolicy = ACTS,
     ) -> None:
         self.trims = trims
         self._policy = CellPolicy(
@@ -65,6 +67,7 @@ class PlacementHandler:
             head_after_hours=head_after_hours,
             start_seconds=start_seconds,
             shun=shun,
+            health=health,
         )
         self._forget()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.placement.backfill.heads import HEAD_AFTER_HOURS
 from services.placement.unit.cell_state import START_SECONDS
+from shared.core.health.ladder import DEFAULT_LIMITS
 from shared.core.nodes.shunning import DEFAULTS
 
 
@@ -40,4 +43,15 @@ class PlacementSettings(BaseSettings):
         ge=1,
         le=100,
         description="of the nodes of a flavor in quarantine at once; one may be, never all",
+    )
+    health_mode: Literal["observe", "act"] = Field(
+        default="act",
+        description="act: a GPU that its driver reports as broken is drained by itself; observe:"
+        " what would be done is told, and nothing is done",
+    )
+    health_probation_seconds: int = Field(
+        default=DEFAULT_LIMITS.probation_ms // 1000,
+        ge=1,
+        description="so long a GPU takes no work after it was reset, and is healthy if nothing"
+        " speaks against it meanwhile",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shared.core.cluster.inventory import problem_of
 from shared.core.health import events as health_events
+from shared.core.health.device import DeviceState
 from shared.core.kubernetes import observed
 from shared.core.model.nouns import Node, Placement
 from shared.core.model.reason import Reason
@@ -215,6 +216,28 @@ class SwitchingGpu(Wire, frozen=True, kw_only=True):
     gpu: int
 
 
+class DeviceHealthChanged(Wire, frozen=True, kw_only=True):
+    """A GPU takes another step of the ladder of health, or would (docs/adr/0088)."""
+
+    node: str
+    gpu: int
+    """Index of the GPU on its node."""
+    uuid: str
+    """UUID of the device."""
+    before: DeviceState
+    """State that it was in."""
+    after: DeviceState
+    """State that it is in, or would be."""
+    rule: str
+    """The rule that says so, such as xid-memory."""
+    done: bool = True
+    """False: only told, as the ladder observes or its breaker is open."""
+    until_ms: int = 0
+    """When it leaves the state by itself, Unix milliseconds; 0: never."""
+    message: str = ""
+    cell: int = 0
+
+
 class NodesKept(Wire, frozen=True, kw_only=True):
     """All that new work is kept off in the cell; replaces what was told before.
 
@@ -224,7 +247,8 @@ class NodesKept(Wire, frozen=True, kw_only=True):
     kept: tuple[KeptFor, ...] = ()
     """Nodes kept for workloads that wait."""
     switching: tuple[SwitchingGpu, ...] = ()
-    """GPUs that change their mode, or that a kubelet gave to another pod than the ledger did."""
+    """GPUs that take no work: they change their mode, a kubelet gave them to another pod than the
+    ledger did, or the ladder of health took them out."""
     cell: int = 0
 
 

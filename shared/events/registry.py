@@ -80,6 +80,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.NodeDevicesLearned,
         nodes.NodeDevicesDisputed,
         nodes.NodeDevicesSettled,
+        nodes.DeviceHealthChanged,
     ),
     topics.PLAN_COMMANDS: (plans.ProposeEvictionPlan, plans.ReleaseIdleWorkload),
     topics.PREEMPTION_FACTS: (plans.PreemptionRefused,),

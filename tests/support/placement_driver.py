@@ -164,6 +164,7 @@ TOPIC_OF: dict[type[Any], topics.Topic] = {
     quotas.NominationWithdrawn: topics.QUOTA_FACTS,
     quotas.QuotaChanged: topics.QUOTA_FACTS,
     nodes.NodeInventoryReported: topics.NODE_FACTS,
+    nodes.HealthEventReported: topics.NODE_FACTS,
     nodes.NodeSilent: topics.HEALTH_FACTS,
     nodes.NodeHeard: topics.HEALTH_FACTS,
     nodes.GpuHealthReported: topics.NODE_FACTS,

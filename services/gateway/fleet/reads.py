@@ -18,10 +18,21 @@ from services.gateway.fleet.held import (
     held_of_node,
     held_on_mig_nodes,
 )
-from services.gateway.fleet.rows import COLUMNS, Row, cordoned, disputed, node_of, ready, unhealthy
+from services.gateway.fleet.rows import (
+    COLUMNS,
+    DeviceStep,
+    Row,
+    cordoned,
+    disputed,
+    node_of,
+    ready,
+    steps,
+    unhealthy,
+)
 from services.gateway.fleet.summary import summary_of
 from services.gateway.fleet.views import FleetSummary, GpuView, NodePage, NodeSummary, NodeView
 from services.gateway.http.authorisation import AccessVerdict, Action, authorise
+from shared.core.health.device import DeviceState
 from shared.core.model.nouns import Gpu, Node
 from shared.core.model.reason import Reason
 
@@ -67,9 +78,10 @@ async def get_node(gateway: GatewayContext, call: RequestContext) -> web.Respons
     if not rows:
         raise await missing_node(gateway, name)
     node, held = node_of(rows[0]), await held_of_node(gateway, name)
-    broken = unhealthy(rows[0], node)
+    broken, on_ladder = unhealthy(rows[0], node), steps(rows[0])
     devices = tuple(
-        _device(call, node, gpu, held, healthy=gpu.index not in broken) for gpu in node.gpus
+        _device(call, node, gpu, held, on_ladder.get(gpu.index), healthy=gpu.index not in broken)
+        for gpu in node.gpus
     )
     milli = sum(one.used_milli for one in devices)
     return answer(NodeView(**_fields(rows[0], node, milli, held), devices=devices))
@@ -101,7 +113,15 @@ def _may_read(call: RequestContext, team: str) -> bool:
     return authorise(call.subject, Action.READ_WORKLOAD, team) is AccessVerdict.ALLOWED
 
 
-def _device(call: RequestContext, node: Node, gpu: Gpu, held: Held, *, healthy: bool) -> GpuView:
+def _device(
+    call: RequestContext,
+    node: Node,
+    gpu: Gpu,
+    held: Held,
+    step: DeviceStep | None,
+    *,
+    healthy: bool,
+) -> GpuView:
     """The use of the device in all, and its holders as far as the caller may read them."""
     holds = held.of(node.name, gpu.index)
     readable = {one.workload for one in holds if _may_read(call, one.team)}
@@ -114,6 +134,8 @@ def _device(call: RequestContext, node: Node, gpu: Gpu, held: Held, *, healthy: 
         memory_mib=gpu.memory_mib,
         mig=gpu.mig,
         healthy=healthy,
+        health=DeviceState.HEALTHY.value if step is None else step.state.value,
+        health_message="" if step is None else step.message,
         used_milli=sum(one.milli for one in holds),
         used_mask=mask,
         workloads=tuple(sorted(readable)),
@@ -169,6 +191,7 @@ def _fields(row: Mapping[str, Any], node: Node, milli: int, held: Held) -> dict[
         "shun_message": row["shun_message"],
         "disputed_gpus": tuple(disputed(row)),
         "dispute_message": row["dispute_message"],
+        "health_messages": tuple(one.message for _, one in sorted(steps(row).items())),
         "taints": node.taints,
         "cpu_milli": node.cpu_milli,
         "memory_mib": node.memory_mib,

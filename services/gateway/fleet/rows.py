@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from shared.core.health.device import TAKES_WORK, DeviceState
 from shared.core.model.nouns import Node
 
 COLUMNS: Final = (
@@ -15,7 +16,10 @@ COLUMNS: Final = (
     " AND h.generation >= n.generation) AS unhealthy, coalesce(c.reason, '') AS cordon,"
     " coalesce(c.message, '') AS cordon_message, coalesce(c.gone_at_ms, 0) AS gone_at_ms,"
     " coalesce(s.until_ms, 0) AS shunned_until_ms, coalesce(s.message, '') AS shun_message,"
-    " coalesce(d.gpus, '[]') AS disputed, coalesce(d.message, '') AS dispute_message"
+    " coalesce(d.gpus, '[]') AS disputed, coalesce(d.message, '') AS dispute_message,"
+    " coalesce((SELECT json_object_agg(i.gpu, json_build_array(i.state, i.message))"
+    " FROM gateway.device_health i WHERE i.node = n.name AND i.state <> 'healthy')::text, '{}')"
+    " AS devices"
     " FROM gateway.node n LEFT JOIN gateway.node_cordon c ON c.node = n.name"
     " LEFT JOIN gateway.node_shun s ON s.node = n.name"
     " LEFT JOIN gateway.node_dispute d ON d.node = n.name"
@@ -35,9 +39,25 @@ def disputed(row: Row) -> list[int]:
     return _indexes.decode(row["disputed"])
 
 
+class DeviceStep(msgspec.Struct, array_like=True, frozen=True):
+    """Where a device is on the ladder of health, unless it is healthy."""
+
+    state: DeviceState
+    message: str
+
+
+_steps: Final = msgspec.json.Decoder(dict[int, DeviceStep])
+
+
+def steps(row: Row) -> dict[int, DeviceStep]:
+    """Devices that are not healthy by the ladder, by index."""
+    return _steps.decode(row["devices"])
+
+
 def unhealthy(row: Row, node: Node) -> set[int]:
     """Devices not to be used; -1 in a report speaks of the whole node."""
-    reported = {*(row["unhealthy"] or ()), *disputed(row)}
+    out = (gpu for gpu, step in steps(row).items() if step.state not in TAKES_WORK)
+    reported = {*(row["unhealthy"] or ()), *disputed(row), *out}
     told = {gpu.index for gpu in node.gpus if not gpu.healthy}
     return {gpu.index for gpu in node.gpus} if -1 in reported else reported | told
 

@@ -30,6 +30,11 @@ class GpuView(View, frozen=True, kw_only=True):
     """Whether it is in MIG mode."""
     healthy: bool
     """False keeps new work away."""
+    health: str
+    """Step of the ladder of health: healthy, suspect, draining, quarantined, probation, lost or
+    failed."""
+    health_message: str
+    """Why it is there, in words; empty: it is healthy."""
     used_milli: int
     """What is taken of it, in thousandths of a GPU."""
     used_mask: int
@@ -83,6 +88,8 @@ class NodeSummary(View, frozen=True, kw_only=True):
     of them cannot be; they are among the unhealthy ones, too."""
     dispute_message: str
     """Which pod that is, and why it cannot be; empty: none."""
+    health_messages: tuple[str, ...]
+    """What the ladder of health says of its GPUs, in words, by index; none of healthy ones."""
     taints: tuple[str, ...]
     """Taints as Kubernetes writes them: key=value:effect."""
     cpu_milli: int

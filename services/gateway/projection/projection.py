@@ -143,6 +143,7 @@ APPLY: Final[dict[type[Wire], Callable[[ProjectionBatch, Event, Any], None]]] = 
     nodes.NodeShunned: projection_fleet.shunned,
     nodes.NodeUnshunned: projection_fleet.unshunned,
     nodes.NodeDevicesDisputed: projection_fleet.disputed,
+    nodes.DeviceHealthChanged: projection_fleet.device,
     nodes.NodeDevicesSettled: projection_fleet.settled,
     nodes.NodeDevicesLearned: projection_workloads.learned,
 }

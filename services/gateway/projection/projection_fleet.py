@@ -88,6 +88,20 @@ def disputed(batch: ProjectionBatch, event: Event, fact: nodes.NodeDevicesDisput
     batch.disputes[fact.node] = (fact.node, gpus, fact.message, event.time_ms)
 
 
+def device(batch: ProjectionBatch, event: Event, fact: nodes.DeviceHealthChanged) -> None:
+    """A device took another step of the ladder; what was only told changes nothing."""
+    if fact.done:
+        batch.devices[fact.node, fact.gpu] = (
+            fact.node,
+            fact.gpu,
+            fact.after.value,
+            fact.rule,
+            fact.message,
+            fact.until_ms,
+            event.time_ms,
+        )
+
+
 def settled(batch: ProjectionBatch, event: Event, fact: nodes.NodeDevicesSettled) -> None:
     """They take work again."""
     batch.disputes[fact.node] = (fact.node, "[]", "", event.time_ms)

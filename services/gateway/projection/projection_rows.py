@@ -18,6 +18,7 @@ LearnedRow = tuple[str, int, str]
 """node, reason, message, gone_at_ms, at_ms; no reason: it takes work again."""
 ShunRow = tuple[str, int, str, int]
 """node, until_ms, message, at_ms; no time: it may be tried."""
+DeviceRow = tuple[str, int, str, str, str, int, int]
 DisputeRow = tuple[str, str, str, int]
 """node, indexes of GPUs as a JSON array, message, at_ms; no GPU: all take work again."""
 HealthRow = tuple[str, int, int, bool, str, int]
@@ -151,6 +152,7 @@ class ProjectionBatch:
         "budgets",
         "cordons",
         "debts",
+        "devices",
         "disputes",
         "events",
         "expired",
@@ -177,6 +179,7 @@ class ProjectionBatch:
         self.cordons: dict[str, CordonRow] = {}
         self.shuns: dict[str, ShunRow] = {}
         self.disputes: dict[str, DisputeRow] = {}
+        self.devices: dict[tuple[str, int], DeviceRow] = {}
         self.health: dict[tuple[str, int], HealthRow] = {}
         self.learned: dict[str, LearnedRow] = {}
         self.limits: dict[str, LimitRow] = {}

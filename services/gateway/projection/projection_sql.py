@@ -37,6 +37,7 @@ def writes(batch: ProjectionBatch) -> list[Write]:
         (CORDONS, batch.cordons.values()),
         (SHUNS, batch.shuns.values()),
         (DISPUTES, batch.disputes.values()),
+        (DEVICES, batch.devices.values()),
         (LIMITS, batch.limits.values()),
         (USAGE, batch.usage.values()),
         (DEBTS, batch.debts.values()),
@@ -190,6 +191,18 @@ _DISPUTE_COLUMNS: Final = (
 )
 DISPUTES: Final = _plain_upsert(
     "node_dispute", _DISPUTE_COLUMNS, ("node",), "excluded.at_ms >= w.at_ms"
+)
+_DEVICE_COLUMNS: Final = (
+    ("node", "text"),
+    ("gpu", "integer"),
+    ("state", "text"),
+    ("rule", "text"),
+    ("message", "text"),
+    ("until_ms", "bigint"),
+    ("at_ms", "bigint"),
+)
+DEVICES: Final = _plain_upsert(
+    "device_health", _DEVICE_COLUMNS, ("node", "gpu"), "excluded.at_ms >= w.at_ms"
 )
 _LIMIT_COLUMNS: Final = (
     ("name", "text"),

@@ -38,6 +38,7 @@ def removed(cell: Cell, message: Received, fact: nodes.NodeRemoved) -> None:
     if cell.fleet.remove(fact.node, fact.generation):
         cell.state.cluster.remove_node(fact.node)
         cell.takeovers.removed(message, fact.node)
+        cell.health.removed(fact.node)
         cell.drains.removed(fact.node, message)
         cell.shunning.forgive(fact.node, Reason.REMOVED, message)
         cell.state.promises.changed()
@@ -66,6 +67,12 @@ def uncordon(cell: Cell, message: Received, command: nodes.UncordonNode) -> None
     cell.drains.uncordon(message, command)
     cell.takeovers.uncordon(message, command.node)
     cell.shunning.forgive(command.node, Reason.UNCORDONED, message)
+    cell.health.uncordon(message, command.node)
+
+
+def device(cell: Cell, message: Received, fact: nodes.HealthEventReported) -> None:
+    """Something is told of a device."""
+    cell.health.reported(message, fact)
 
 
 def silent(cell: Cell, message: Received, fact: nodes.NodeSilent) -> None:
@@ -92,6 +99,7 @@ ACTIONS: Final[dict[type, Action]] = {
     nodes.CordonNode: cordon,
     nodes.UncordonNode: uncordon,
     nodes.FenceNode: fence,
+    nodes.HealthEventReported: device,
     nodes.NodeSilent: silent,
     nodes.NodeHeard: heard,
 }

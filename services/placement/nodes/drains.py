@@ -55,7 +55,7 @@ class Drains:
 
     def seen(self, node: Node) -> Node:
         """`node` as placement may use it."""
-        node = _without_disputed(usable(node), self._fleet.disputed)
+        node = _without(usable(node), self._fleet.disputed, self._fleet.out_of_service)
         if node.name in self._fleet.shunned:
             node = replace(node, taints=(*node.taints, SHUNNED))
         return replace(node, cordoned=True) if node.name in self._cordons else node
@@ -72,6 +72,11 @@ class Drains:
         text = f"node {command.node} is {reason} by {command.by or 'an operator'}"
         text += f": {note}" if note else ""
         self._stop(message, command.node, reason, text, note=note)
+
+    def drain(self, message: Received, node: str, text: str) -> None:
+        """A device of it asks for a restart of the machine: an operator gives it back."""
+        if node not in self._cordons:
+            self._stop(message, node, Reason.DRAINED, text)
 
     def fence(self, message: Received, command: nodes.FenceNode) -> None:
         """The machine of a lost node is off; a node that is back meanwhile is left alone.
@@ -174,11 +179,10 @@ class Drains:
         return ROWS.writes(saved, [one for one in touched if one not in self._cordons])
 
 
-def _without_disputed(node: Node, disputed: Collection[tuple[str, int]]) -> Node:
-    if not any((node.name, gpu.index) in disputed for gpu in node.gpus):
+def _without(node: Node, *out: Collection[tuple[str, int]]) -> Node:
+    """`node` with these GPUs kept from work."""
+    kept = {gpu.index for gpu in node.gpus if any((node.name, gpu.index) in one for one in out)}
+    if not kept:
         return node
-    gpus = (
-        replace(gpu, healthy=False) if (node.name, gpu.index) in disputed else gpu
-        for gpu in node.gpus
-    )
+    gpus = (replace(gpu, healthy=False) if gpu.index in kept else gpu for gpu in node.gpus)
     return replace(node, gpus=tuple(gpus))

@@ -8,7 +8,7 @@ from shared.events.nodes import NodesKept, SwitchingGpu
 
 
 class KeptRoom:
-    """Nodes kept for promised starts, GPUs that change their mode or are disputed, in one cell."""
+    """Nodes kept for promised starts, and GPUs that take no work, in one cell."""
 
     def __init__(self, state: CellState, fleet: Fleet) -> None:
         self._state, self._fleet = state, fleet
@@ -26,7 +26,8 @@ class KeptRoom:
             state.unit.tell_about(now, f"cell-{state.cell}", state.unit.last_cause)
 
     def _now(self) -> NodesKept:
-        out = sorted({*self._fleet.switches, *self._fleet.disputed})
+        fleet = self._fleet
+        out = sorted({*fleet.switches, *fleet.disputed, *fleet.out_of_service})
         switching = tuple(SwitchingGpu(node=node, gpu=gpu) for node, gpu in out)
         return NodesKept(
             kept=self._state.promises.kept(), switching=switching, cell=self._state.cell

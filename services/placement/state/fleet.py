@@ -37,6 +37,8 @@ class Fleet:
     """GPUs that change their mode, with the time until which they may."""
     disputed: set[tuple[str, int]] = field(default_factory=set)
     """GPUs of which a kubelet told what cannot be (takeovers.py)."""
+    out_of_service: set[tuple[str, int]] = field(default_factory=set)
+    """GPUs that the ladder of health keeps from work (device_health.py)."""
     shunned: set[str] = field(default_factory=set)
     """Nodes on which nothing starts (shunning.py)."""
 

@@ -89,7 +89,7 @@ _OF_ACTION: Final = {
 domain, bus reset, system reboot."""
 
 
-class Verdict(Value, frozen=True, kw_only=True):
+class LadderVerdict(Value, frozen=True, kw_only=True):
     """What a sign asks for, and by which rule."""
 
     remedy: Remedy
@@ -98,22 +98,22 @@ class Verdict(Value, frozen=True, kw_only=True):
 
 def verdict_of(
     known: DeviceHealth, sign: Sign, overrides: Mapping[int, XidClass] = NO_OVERRIDES
-) -> Verdict:
+) -> LadderVerdict:
     """What `sign` asks for, given what else is known of the device. O(signs kept)."""
     if sign.kind is Kind.XID:
         return _of_xid(known, sign, overrides)
     rule = sign.kind.value
     if sign.kind is Kind.RECOVERY_ACTION:
         remedy = _OF_ACTION.get(sign.code, Remedy.DRAIN)
-        return Verdict(remedy=remedy, rule=f"{rule}-{sign.code}")
+        return LadderVerdict(remedy=remedy, rule=f"{rule}-{sign.code}")
     if sign.kind is Kind.ROW_REMAP_PENDING:
-        return Verdict(remedy=Remedy.SUSPECT if sign.code else Remedy.NOTE, rule=rule)
+        return LadderVerdict(remedy=Remedy.SUSPECT if sign.code else Remedy.NOTE, rule=rule)
     if sign.kind is Kind.ROW_REMAP_FAILURE:
-        return Verdict(remedy=Remedy.FAIL if sign.code else Remedy.NOTE, rule=rule)
-    return Verdict(remedy=_OF_KIND[sign.kind], rule=rule)
+        return LadderVerdict(remedy=Remedy.FAIL if sign.code else Remedy.NOTE, rule=rule)
+    return LadderVerdict(remedy=_OF_KIND[sign.kind], rule=rule)
 
 
-def _of_xid(known: DeviceHealth, sign: Sign, overrides: Mapping[int, XidClass]) -> Verdict:
+def _of_xid(known: DeviceHealth, sign: Sign, overrides: Mapping[int, XidClass]) -> LadderVerdict:
     kind = class_of(sign.code, sign.instance, overrides)
     rule = f"xid-{kind.value}"
     same = [
@@ -124,15 +124,15 @@ def _of_xid(known: DeviceHealth, sign: Sign, overrides: Mapping[int, XidClass]) 
         and sign.at_ms - one.at_ms < DAY_MS
     ]
     if kind is XidClass.LINK and len(same) > 1:
-        return Verdict(remedy=Remedy.DRAIN, rule="xid-link-again")
+        return LadderVerdict(remedy=Remedy.DRAIN, rule="xid-link-again")
     if kind is XidClass.APP:
         held = {holder for one in same for holder in one.holders}
         if (
             len({workload for _, workload in held}) >= APP_WORKLOADS_MIN
             and len({team for team, _ in held}) >= APP_TEAMS_MIN
         ):
-            return Verdict(remedy=Remedy.DRAIN, rule="xid-app-of-many")
-    return Verdict(remedy=_OF_CLASS[kind], rule=rule)
+            return LadderVerdict(remedy=Remedy.DRAIN, rule="xid-app-of-many")
+    return LadderVerdict(remedy=_OF_CLASS[kind], rule=rule)
 
 
 def noted(known: DeviceHealth, sign: Sign) -> DeviceHealth:
@@ -141,7 +141,7 @@ def noted(known: DeviceHealth, sign: Sign) -> DeviceHealth:
 
 
 def follow(
-    known: DeviceHealth, verdict: Verdict, now_ms: int, limits: LadderLimits = DEFAULT_LIMITS
+    known: DeviceHealth, verdict: LadderVerdict, now_ms: int, limits: LadderLimits = DEFAULT_LIMITS
 ) -> DeviceHealth:
     """The device after a verdict; the same where it asks for no other state."""
     state, remedy = known.state, verdict.remedy

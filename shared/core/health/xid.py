@@ -1,6 +1,6 @@
 """What each XID means for the device: classes as data; a site may override one code.
 
-Sources: NVIDIA's catalogue of XIDs as of October 2025, and the tables of the device plugin, gpud and
+Sources: NVIDIA's catalogue of XIDs as of October 2025, tables of the device plugin, gpud and
 NVSentinel. They disagree on 63, 94, 108, 109 and 160: the catalogue is followed (ADR 88). The
 driver's own recovery action goes before any table (ladder.py).
 """

@@ -65,6 +65,8 @@ class Reason(StrEnum):
     """Its node or its queue is drained."""
     SPOT_NOTICE = "spot-notice"
     """Its node is about to be taken away."""
+    DEVICE_UNHEALTHY = "device-unhealthy"
+    """A GPU that it holds is taken out of service."""
     NODE_LOST = "node-lost"
     """Its node is not heard of, or is gone."""
     PODS_LOST = "pods-lost"

@@ -106,6 +106,6 @@ def test_nodes_and_devices_show_mig_instances_by_profile(muster, gateway):
     listed, one = rows(muster("nodes").out), rows(muster("nodes", "n1").out)
 
     assert ["3x1g.10gb,1x3g.40gb", "165x1g.10gb"] == listed[1][-2:]
-    told = ["0", "MIG", "yes", "9", "0.875", "3x1g.10gb,1x3g.40gb", "165x1g.10gb", "w1"]
+    told = ["0", "MIG", "healthy", "9", "0.875", "3x1g.10gb,1x3g.40gb", "165x1g.10gb", "w1"]
     assert told == one[-2]
     assert ["-", "-", "w1"] == one[-1][-3:]

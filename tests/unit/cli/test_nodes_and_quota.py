@@ -33,8 +33,8 @@ def test_a_node_shows_its_gpus_and_who_runs_on_each(muster, gateway):
 
     assert ["flavor", "h100"] in lines
     assert lines[-2:] == [
-        ["0", "MIG", "yes", "81559", "0.625", "w1,w2"],
-        ["1", "whole", "no", "81559", "0", "-"],
+        ["0", "MIG", "healthy", "81559", "0.625", "w1,w2"],
+        ["1", "whole", "unhealthy", "81559", "0", "-"],
     ]
     assert "GPU-1" in muster("nodes", "n1", "-o", "wide").out
     assert json.loads(muster("nodes", "n1", "-o", "json").out)["devices"] == devices

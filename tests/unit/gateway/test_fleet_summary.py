@@ -31,6 +31,7 @@ def row(node: Node, **told: Any) -> dict[str, Any]:
         "unhealthy": None,
         "cordon": "",
         "disputed": "[]",
+        "devices": "{}",
         "shunned_until_ms": 0,
     }
     return {"body": msgspec.json.encode(node).decode(), **usual, **told}

@@ -35,7 +35,14 @@ class Reader:
         )
         row |= {"name": "n1", "cell": 0, "body": encoded(NODE), "removed": False}
         return [
-            row | {"unhealthy": None, "gone_at_ms": 0, "shunned_until_ms": 0, "disputed": "[]"}
+            row
+            | {
+                "unhealthy": None,
+                "gone_at_ms": 0,
+                "shunned_until_ms": 0,
+                "disputed": "[]",
+                "devices": "{}",
+            }
         ]
 
 

@@ -44,6 +44,7 @@ PASSED_OVER = {
     "NominationWithdrawn",
     "NodesKept",
     "NodeNoticeReported",
+    "HealthEventReported",
     "IdleReleaseRefused",
     "QueueClosed",
 }

@@ -37,7 +37,7 @@ class Cell(Monitoring):
         self.tables.apply(outcome.writes)
         self.handler.topics()
         assert all(one.topic is HEALTH_FACTS for one in outcome.emits)
-        return [(type(one.payload).__name__, one.payload.node) for one in outcome.emits]
+        return [(type(one.payload).__name__, one.subject) for one in outcome.emits]
 
     def all_report(self, until: float, *names: str, since: float = 0) -> list[Any]:
         told = []

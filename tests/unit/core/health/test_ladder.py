@@ -13,8 +13,8 @@ from shared.core.health.ladder import (
     DAY_MS,
     DEFAULT_LIMITS,
     HOUR_MS,
+    LadderVerdict,
     Remedy,
-    Verdict,
     drained,
     expired,
     follow,
@@ -70,7 +70,7 @@ def told(kind: Kind, code: int = 0) -> Sign:
     ],
 )
 def test_what_a_sign_asks_for(sign, remedy, rule):
-    assert verdict_of(a_device(), sign) == Verdict(remedy=remedy, rule=rule)
+    assert verdict_of(a_device(), sign) == LadderVerdict(remedy=remedy, rule=rule)
 
 
 def test_every_kind_of_event_asks_for_something():
@@ -85,7 +85,7 @@ def test_a_second_error_of_a_link_within_a_day_drains():
     assert verdict_of(known, xid(145, NOW + 1)).remedy is Remedy.SUSPECT
 
 
-def app_errors(*holders: tuple[str, str]) -> Verdict:
+def app_errors(*holders: tuple[str, str]) -> LadderVerdict:
     known = a_device()
     for one in holders[:-1]:
         known = noted(known, xid(13, NOW - HOUR_MS, holders=(one,)))
@@ -123,17 +123,17 @@ def test_errors_of_three_workloads_of_two_teams_are_the_gpus():
     ],
 )
 def test_the_step_that_follows(before, remedy, after):
-    found = follow(a_device(before), Verdict(remedy=remedy, rule="r"), NOW)
+    found = follow(a_device(before), LadderVerdict(remedy=remedy, rule="r"), NOW)
 
     assert found.state is after
     assert (found.rule == "r") is (before is not after or before is S.SUSPECT is after)
 
 
 def test_states_end_by_themselves_or_not_at_all():
-    suspect = follow(a_device(), Verdict(remedy=Remedy.SUSPECT, rule="r"), NOW)
-    seen = Verdict(remedy=Remedy.RESET_SEEN, rule="r")
+    suspect = follow(a_device(), LadderVerdict(remedy=Remedy.SUSPECT, rule="r"), NOW)
+    seen = LadderVerdict(remedy=Remedy.RESET_SEEN, rule="r")
     probation = follow(a_device(S.LOST), seen, NOW)
-    draining = follow(a_device(), Verdict(remedy=Remedy.DRAIN, rule="r"), NOW)
+    draining = follow(a_device(), LadderVerdict(remedy=Remedy.DRAIN, rule="r"), NOW)
 
     assert suspect.until_ms == NOW + DAY_MS
     assert probation.until_ms == NOW + DEFAULT_LIMITS.probation_ms
@@ -155,7 +155,7 @@ def test_what_is_drained_is_quarantined_and_the_third_time_in_a_week_is_the_last
 
 
 def test_a_row_that_cannot_be_replaced_takes_the_device_out_for_good():
-    draining = follow(a_device(), Verdict(remedy=Remedy.FAIL, rule="row-remap-failure"), NOW)
+    draining = follow(a_device(), LadderVerdict(remedy=Remedy.FAIL, rule="row-remap-failure"), NOW)
     failed = drained(draining, NOW)
 
     assert (draining.fails, failed.state, failed.rule) == (True, S.FAILED, "row-remap-failure")
