@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from operations import configuration
+from operations.chaos import chaos
 from operations.dlq.commands import app as dlq_app
 from operations.failures import Failure, known, text_of
 from operations.options import DatabaseOption, KafkaOption, OutputOption, PrefixOption
@@ -93,6 +94,9 @@ def check(  # noqa: PLR0917  # typer's form
         if not continuous:
             return
         time.sleep(every)
+
+
+app.command("chaos")(chaos)
 
 
 @app.command("defragment")

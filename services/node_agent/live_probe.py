@@ -30,6 +30,8 @@ from shared.ports.gpu_source import GpuSource, SourceSilentError
 from shared.ports.probe import Change
 
 INVENTORY_MS: Final = 60_000
+FULL_MS: Final = 10_000
+"""How often what changes slowly is read."""
 RETRY_SECONDS: Final = 1.0
 
 
@@ -52,6 +54,7 @@ class LiveProbe:
         self._seconds = seconds
         self._cell = cell
         self._inventory_ms = 0
+        self._full_ms = 0
         self._changes: list[Change] = []
         self._wake = asyncio.Event()
 
@@ -94,7 +97,6 @@ class LiveProbe:
         """Refresh in turn, and at once when the driver told something, until cancelled."""
         while True:
             await self.refresh()
-            self._wake.clear()
             pause = RETRY_SECONDS if self.problem else self._seconds
             try:
                 async with asyncio.timeout(pause):
@@ -111,11 +113,20 @@ class LiveProbe:
         try:
             if self._clock.now_ms() - self._inventory_ms >= INVENTORY_MS or self.problem:
                 self._found(await self._source.inventory())
-            reading = await self._source.read()
+            reading = await self._source.read(full=self._is_full_due())
         except SourceSilentError as error:
             self._silent(str(error))
         else:
             self._read(reading)
+
+    def _is_full_due(self) -> bool:
+        """Every ten seconds, and when something happened."""
+        now_ms = self._clock.now_ms()
+        due = self._wake.is_set() or now_ms - self._full_ms >= FULL_MS or bool(self.problem)
+        if due:
+            self._wake.clear()
+            self._full_ms = now_ms
+        return due
 
     async def set_mig(self, gpu: Gpu, *, mig: bool) -> str:
         """Change the mode of a GPU; returns what prevented it, empty if nothing did."""

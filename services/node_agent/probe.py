@@ -6,6 +6,7 @@ setting `healthy: false` on a GPU, or `ready: false`, is reported as the failure
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +15,9 @@ import yaml
 
 from shared.core.model.nouns import Node
 from shared.core.model.value import replace
-from shared.events.nodes import GpuHealthReported, GpuUsageReported, NodeNoticeReported
+from shared.events.nodes import GpuUsageReported
 from shared.ports.clock import Clock
+from shared.ports.probe import Change
 from shared.simulator.machine import Machine
 
 REASON: Final = "described"
@@ -51,7 +53,7 @@ class DescribedProbe:
         """Nothing is known to run: idle."""
         return self._machine.usage(at_ms)
 
-    def changes(self) -> list[GpuHealthReported | NodeNoticeReported]:
+    def changes(self) -> Sequence[Change]:
         """What the file says differently since the last call; a broken file changes nothing."""
         try:
             content = self._path.read_bytes()

@@ -68,12 +68,13 @@ class DcgmExporterSource:
             product=model.replace(" ", "-"), driver=found.driver, gpus=tuple(map(_gpu, found.gpus))
         )
 
-    async def read(self) -> NodeReading:
-        """The values of all GPUs that the exporter names.
+    async def read(self, *, full: bool = True) -> NodeReading:
+        """The values of all GPUs that the exporter names; always in full.
 
         Raises:
             SourceSilentError: it does not answer, or names none.
         """
+        del full
         at_ms = self._clock.now_ms()
         found = await self._fetch()
         return NodeReading(at_ms=at_ms, driver=found.driver, gpus=found.gpus)

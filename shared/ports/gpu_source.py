@@ -23,8 +23,10 @@ class GpuSource(Protocol):
         """
         ...
 
-    async def read(self) -> NodeReading:
+    async def read(self, *, full: bool = True) -> NodeReading:
         """The values of all GPUs; one that is lost or does not answer is told as such.
+
+        Not `full`: what changes slowly may be told as it was read in full last.
 
         Raises:
             SourceSilentError: nothing was told.

@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final, NamedTuple
 
+from shared.core.health.events import WHOLE_NODE, HealthEventKind
 from shared.core.model.nouns import Node
 from shared.core.model.value import replace
 from shared.events.nodes import (
     GpuHealthReported,
     GpuUsageReported,
+    HealthEventReported,
     NodeNoticeReported,
     ReconfigureGpu,
 )
 
-WHOLE_NODE: Final = -1
 _IDLE_CELSIUS, _BUSY_CELSIUS = 32, 38
 _IDLE_WATTS, _BUSY_WATTS = 60, 560
 
@@ -48,7 +49,7 @@ class Machine:
         self._cell = cell
         self._random = Random(f"{seed}/{node.name}")
         self._occupied: Mapping[int, Occupancy] | None = None
-        self._changes: list[GpuHealthReported | NodeNoticeReported] = []
+        self._changes: list[GpuHealthReported | HealthEventReported | NodeNoticeReported] = []
 
     @property
     def name(self) -> str:
@@ -74,7 +75,7 @@ class Machine:
             cell=self._cell,
         )
 
-    def changes(self) -> list[GpuHealthReported | NodeNoticeReported]:
+    def changes(self) -> list[GpuHealthReported | HealthEventReported | NodeNoticeReported]:
         """Changes since the last call."""
         changes, self._changes = self._changes, []
         return changes
@@ -104,6 +105,33 @@ class Machine:
         gpus[command.gpu] = replace(gpu, mig=command.mig)
         self._node = replace(self._node, gpus=tuple(gpus.values()))
         self.generation = max(now_ms, self.generation + 1)
+        return True
+
+    def tell(
+        self, index: int, now_ms: int, kind: HealthEventKind, *, code: int = 0, detail: str = ""
+    ) -> bool:
+        """The driver tells of a GPU, or for -1 of all; False when there is none of this index.
+
+        A lost GPU is unhealthy until it returns, as its agent would say.
+        """
+        gpus = {gpu.index: gpu for gpu in self._node.gpus}
+        if index != WHOLE_NODE and index not in gpus:
+            return False
+        self._changes.append(
+            HealthEventReported(
+                node=self._node.name,
+                gpu=index,
+                kind=kind,
+                at_ms=now_ms,
+                code=code,
+                uuid=gpus[index].uuid if index in gpus else "",
+                detail=detail,
+                cell=self._cell,
+            )
+        )
+        if kind in {HealthEventKind.LOST, HealthEventKind.RETURNED}:
+            healthy = kind is HealthEventKind.RETURNED
+            self.set_gpu(index, now_ms, healthy=healthy, reason="" if healthy else kind.value)
         return True
 
     def set_ready(self, now_ms: int, *, ready: bool, reason: str) -> bool:

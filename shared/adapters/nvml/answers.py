@@ -25,6 +25,8 @@ class AskInventory(NvmlAsk, frozen=True, kw_only=True, tag="inventory"):
 class AskReading(NvmlAsk, frozen=True, kw_only=True, tag="reading"):
     """The values of all GPUs now: answered by `GpuBegun` and `GpuRead` for each."""
 
+    full: bool = True
+    """Whether what changes slowly is read, too; else it is told as it was."""
     skip: tuple[int, ...] = ()
     """Indexes of GPUs that are left alone."""
 

@@ -1,21 +1,27 @@
-"""The values of one GPU, by the names of DCGM: a few quick calls, and one for all fields.
+"""The values of one GPU, by the names of DCGM: quick ones each time, slow ones now and then.
 
-A call costs 3 to 300 us on an H200, those for energy, violations and margins 1 to 3 ms; fields
-tell the same in one call, so what has a field is read there.
+A call costs 3 to 300 us on an H200, those for energy, violations and margins 1 to 3 ms. What
+changes slowly, or costs much, is read in full every ten seconds, and at once when the driver told
+that something happened; in between it keeps its value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from shared.adapters.nvml.gpm import Gpm
+from shared.adapters.nvml.instance_readings import (
+    MEMORY,
+    NOTHING,
+    instance_readings,
+    memory_mib,
+)
 from shared.adapters.nvml.library import MIB, Library, text
-from shared.adapters.nvml.slices import instances_of, placements_of
 from shared.core.health.events import NO_INSTANCE
-from shared.core.model.nouns import MigPlacements
+from shared.core.model.value import Value, replace
 from shared.core.telemetry.metrics import PREFIX, RECOVERY_ACTION
-from shared.core.telemetry.readings import GpuReading, InstanceReading, ProcessReading
+from shared.core.telemetry.readings import GpuReading, ProcessReading
 
 ALL_LINKS: Final = 0xFFFFFFFF
 NONE: Final = 0xFFFFFFFF
@@ -46,56 +52,70 @@ _ASKED: Final = [
     *((one, 0) for one in (*FIELDS, RECOVERY_FIELD)),
     *((one, ALL_LINKS) for one in (_SENT_KIB, _RECEIVED_KIB, _SENT_BYTES, _RECEIVED_BYTES)),
 ]
-_NOTHING: Final[tuple[float, ...]] = ()
 _NO_VALUES: Final[dict[str, float]] = {}
 _UNION: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Member of the union by NVML's type of value."""
+Calls = Sequence[tuple[tuple[str, ...], Callable[[], tuple[float, ...]]]]
+"""Names of values, and the call that tells them."""
+
+
+class SlowReading(Value, frozen=True, kw_only=True):
+    """What changes slowly, or costs much, of one GPU."""
+
+    reading: GpuReading
+    mig: bool
 
 
 class Readings:
-    """Reads one GPU after the other; keeps the samples of GPM between two readings."""
+    """Reads one GPU after the other; keeps what is read in full now and then."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._gpm = Gpm(library)
-        self._placements: dict[str, tuple[MigPlacements, ...]] = {}
+        self._slow: dict[str, SlowReading] = {}
+        """By UUID, as it was read in full last."""
 
-    def read(self, index: int, handle: Any) -> GpuReading:  # noqa: ANN401
-        """All that is told of a GPU.
+    def read(self, index: int, handle: Any, *, full: bool) -> GpuReading:  # noqa: ANN401
+        """All that is told of a GPU; not `full`: what changes slowly as it was.
 
         Raises:
             DeviceLostError: the device is not reached.
             DriverGoneError: NVML does not work as a whole.
         """
-        library, nvml = self._library, self._library.nvml
+        library = self._library
         uuid = library.ask(lambda: library.uuid(handle), "")
-        sliced = library.mig(handle)
-        instances = self._instances(uuid, handle) if sliced else ()
-        return GpuReading(
+        known = self._slow.get(uuid)
+        if full or known is None or known.reading.index != index:
+            known = self._slow[uuid] = self._read_slow(index, uuid, handle)
+        values = {**known.reading.values, **self._told(self._quick_calls(handle))}
+        values |= self._gpm.read(uuid, handle)
+        gpm = self._gpm
+        instances = instance_readings(library, gpm, uuid, handle) if known.mig else ()
+        processes = library.ask(lambda: self._processes(handle), ())
+        return replace(known.reading, values=values, instances=instances, processes=processes)
+
+    def _read_slow(self, index: int, uuid: str, handle: Any) -> SlowReading:  # noqa: ANN401
+        library, nvml = self._library, self._library.nvml
+        values = self._told(self._slow_calls(handle))
+        values |= library.ask(lambda: self._fields(handle), _NO_VALUES)
+        reading = GpuReading(
             index=index,
             uuid=uuid,
             pci=library.ask(lambda: library.pci(handle), ""),
             model=library.ask(lambda: text(nvml.nvmlDeviceGetName(handle)), ""),
             minor=library.ask(lambda: int(nvml.nvmlDeviceGetMinorNumber(handle)), index),
-            values=self._values(uuid, handle),
-            instances=instances,
-            processes=library.ask(lambda: self._processes(handle), ()),
+            values=values,
         )
+        return SlowReading(reading=reading, mig=library.mig(handle))
 
-    def _values(self, uuid: str, handle: Any) -> dict[str, float]:  # noqa: ANN401
-        library = self._library
+    def _told(self, calls: Calls) -> dict[str, float]:
         values: dict[str, float] = {}
-        for names, call in self._calls(handle):
-            told = library.ask(call, _NOTHING)
+        for names, call in calls:
+            told = self._library.ask(call, NOTHING)
             values |= dict(zip((PREFIX + name for name in names), told, strict=False))
-        values |= library.ask(lambda: self._fields(handle), _NO_VALUES)
-        values |= self._gpm.read(uuid, handle)
         return values
 
-    def _calls(
-        self,
-        handle: Any,  # noqa: ANN401
-    ) -> list[tuple[tuple[str, ...], Callable[[], tuple[float, ...]]]]:
+    def _quick_calls(self, handle: Any) -> Calls:  # noqa: ANN401
         nvml = self._library.nvml
         return [
             (("DEV_SM_CLOCK",), lambda: (nvml.nvmlDeviceGetClockInfo(handle, 1),)),
@@ -105,31 +125,25 @@ class Readings:
             (("DEV_GPU_UTIL", "DEV_MEM_COPY_UTIL"), lambda: _rates(nvml, handle)),
             (("DEV_ENC_UTIL",), lambda: nvml.nvmlDeviceGetEncoderUtilization(handle)[:1]),
             (("DEV_DEC_UTIL",), lambda: nvml.nvmlDeviceGetDecoderUtilization(handle)[:1]),
-            (
-                ("DEV_FB_TOTAL", "DEV_FB_USED", "DEV_FB_FREE", "DEV_FB_RESERVED"),
-                lambda: _memory(self._library, handle),
-            ),
+            (MEMORY, lambda: memory_mib(self._library, handle)),
             (
                 ("DEV_CLOCKS_EVENT_REASONS",),
                 lambda: (nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),),
             ),
-            (("DEV_FAN_SPEED",), lambda: (nvml.nvmlDeviceGetFanSpeed(handle),)),
-            (
-                ("DEV_SLOWDOWN_TEMP",),
-                lambda: (nvml.nvmlDeviceGetTemperatureThreshold(handle, SLOWDOWN),),
-            ),
-            (
-                ("DEV_POWER_MGMT_LIMIT",),
-                lambda: (nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,),
-            ),
-            (("DEV_PCIE_LINK_GEN",), lambda: (nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),)),
-            (("DEV_PCIE_LINK_WIDTH",), lambda: (nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),)),
-            (
-                ("DEV_PCIE_MAX_LINK_GEN",),
-                lambda: (nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),),
-            ),
-            (("DEV_PCIE_MAX_LINK_WIDTH",), lambda: (nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),)),
         ]
+
+    def _slow_calls(self, handle: Any) -> Calls:  # noqa: ANN401
+        nvml = self._library.nvml
+        names = {
+            "DEV_FAN_SPEED": lambda: nvml.nvmlDeviceGetFanSpeed(handle),
+            "DEV_SLOWDOWN_TEMP": lambda: nvml.nvmlDeviceGetTemperatureThreshold(handle, SLOWDOWN),
+            "DEV_POWER_MGMT_LIMIT": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+            "DEV_PCIE_LINK_GEN": lambda: nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
+            "DEV_PCIE_LINK_WIDTH": lambda: nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
+            "DEV_PCIE_MAX_LINK_GEN": lambda: nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
+            "DEV_PCIE_MAX_LINK_WIDTH": lambda: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
+        }
+        return [((name,), lambda call=call: (call(),)) for name, call in names.items()]  # type: ignore[misc]
 
     def _celsius(self, handle: Any) -> int:  # noqa: ANN401
         nvml = self._library.nvml
@@ -161,22 +175,6 @@ class Readings:
             for one in self._library.nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
         )
 
-    def _instances(self, uuid: str, handle: Any) -> tuple[InstanceReading, ...]:  # noqa: ANN401
-        library = self._library
-        if uuid not in self._placements:
-            self._placements[uuid] = placements_of(library, handle)
-        devices = _mig_devices(library, handle)
-        return tuple(
-            InstanceReading(
-                number=number,
-                profile=placed.profile,
-                uuid=_uuid(library, devices.get(number)),
-                values=_memory_of_instance(library, devices.get(number))
-                | self._gpm.read(uuid, handle, number),
-            )
-            for number, placed in instances_of(library, handle, self._placements[uuid])
-        )
-
 
 _BANDWIDTH: Final = PREFIX + "DEV_NVLINK_BANDWIDTH_TOTAL"
 
@@ -184,39 +182,3 @@ _BANDWIDTH: Final = PREFIX + "DEV_NVLINK_BANDWIDTH_TOTAL"
 def _rates(nvml: Any, handle: Any) -> tuple[float, ...]:  # noqa: ANN401
     rates = nvml.nvmlDeviceGetUtilizationRates(handle)
     return rates.gpu, rates.memory
-
-
-def _memory(library: Library, handle: Any) -> tuple[float, ...]:  # noqa: ANN401
-    """Total, used, free, reserved; the first version counts the reserved as used."""
-    nvml = library.nvml
-    told = library.ask(
-        lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2), None
-    )
-    if told is None:
-        told = nvml.nvmlDeviceGetMemoryInfo(handle)
-        return told.total // MIB, told.used // MIB, told.free // MIB
-    return told.total // MIB, told.used // MIB, told.free // MIB, told.reserved // MIB
-
-
-def _mig_devices(library: Library, handle: Any) -> dict[int, Any]:  # noqa: ANN401
-    """Handles of MIG devices by the number of their GPU instance; the first of each."""
-    nvml = library.nvml
-    devices: dict[int, Any] = {}
-    count = library.ask(lambda: int(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)), 0)
-    for at in range(count):
-        device = library.ask(lambda: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, at), None)  # noqa: B023
-        if device is not None:
-            devices.setdefault(int(nvml.nvmlDeviceGetGpuInstanceId(device)), device)
-    return devices
-
-
-def _uuid(library: Library, device: Any) -> str:  # noqa: ANN401
-    return "" if device is None else library.ask(lambda: library.uuid(device), "")
-
-
-def _memory_of_instance(library: Library, device: Any) -> dict[str, float]:  # noqa: ANN401
-    if device is None:
-        return {}
-    names = ("DEV_FB_TOTAL", "DEV_FB_USED", "DEV_FB_FREE", "DEV_FB_RESERVED")
-    told = library.ask(lambda: _memory(library, device), _NOTHING)
-    return dict(zip((PREFIX + name for name in names), told, strict=False))

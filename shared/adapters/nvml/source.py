@@ -81,8 +81,10 @@ class NvmlSource:
         self._driver = found.driver
         return found
 
-    async def read(self) -> NodeReading:
+    async def read(self, *, full: bool = True) -> NodeReading:
         """The values of all GPUs; one that is lost or hangs is told as such.
+
+        Not `full`: what changes slowly is told as it was read in full last.
 
         Raises:
             SourceSilentError: nothing was told.
@@ -90,7 +92,7 @@ class NvmlSource:
         if not self._driver:
             await self.inventory()
         driver, at_ms = self._driver, self._clock.now_ms()
-        read = {one.index: self._named(one) for one in await self._read_those_that_answer()}
+        read = {one.index: self._named(one) for one in await self._read_all(full=full)}
         for index in self._hanging:
             read[index] = self._silent_one(index, Answering.UNRESPONSIVE)
         self._note(read.values())
@@ -115,13 +117,15 @@ class NvmlSource:
                 await self._look
         await self._end()
 
-    async def _read_those_that_answer(self) -> list[GpuReading]:
+    async def _read_all(self, *, full: bool) -> list[GpuReading]:
         """Goes on behind a GPU that hangs, with another child."""
         answers: list[AnyAnswer] = []
         while True:
             read = [one.reading for one in answers if isinstance(one, GpuRead)]
             done = {one.index for one in read}
-            if await self._past_hangs(AskReading(skip=tuple(done | self._hanging)), answers):
+            if await self._past_hangs(
+                AskReading(skip=tuple(done | self._hanging), full=full), answers
+            ):
                 return [one.reading for one in answers if isinstance(one, GpuRead)]
 
     async def _past_hangs(self, ask: AnyAsk, answers: list[AnyAnswer]) -> bool:

@@ -81,16 +81,16 @@ class Worker:
         for index in range(self._library.nvml.nvmlDeviceGetCount()):
             if index not in ask.skip:
                 self._begin(index)
-                self._tell(GpuRead(reading=self._gpu(index)))
+                self._tell(GpuRead(reading=self._gpu(index, full=ask.full)))
 
     def _begin(self, index: int) -> None:
         self._tell(GpuBegun(index=index))
 
-    def _gpu(self, index: int) -> GpuReading:
+    def _gpu(self, index: int, *, full: bool) -> GpuReading:
         try:
             # The handle anew each time: of a lost device even this call fails.
             handle = self._library.nvml.nvmlDeviceGetHandleByIndex(index)
-            return self._readings.read(index, handle)
+            return self._readings.read(index, handle, full=full)
         except (DeviceLostError, self._library.nvml.NVMLError):
             return GpuReading(index=index, uuid="", answering=Answering.LOST)
 

@@ -3,6 +3,7 @@
 GET  /v1/nodes                                  names, whether ready, failed GPUs
 POST /v1/nodes/{name}/down, /v1/nodes/{name}/up   ?reason=
 POST /v1/nodes/{name}/gpus/{index}/fail, .../heal  ?reason=
+POST /v1/nodes/{name}/gpus/{index}/tell  ?kind=xid&code=48  (kinds of core/health/events.py)
 POST /v1/nodes/{name}/notice                       ?seconds=120&reason=
 POST /v1/workloads/{id}/use                        ?percent=0  (100: as other work)
 GET  /healthz, /readyz
@@ -16,6 +17,7 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
+from shared.core.health.events import DETAIL_CHARACTERS_MAX, HealthEventKind
 from shared.ports.clock import Clock
 from shared.simulator.machine import Machine
 
@@ -63,6 +65,7 @@ class FleetRoutes:
                 web.post(
                     "/v1/nodes/{name}/gpus/{index:[0-9]+}/{action:fail|heal}", self.change_gpu
                 ),
+                web.post("/v1/nodes/{name}/gpus/{index:[0-9]+}/tell", self.tell),
             ]
         )
         return application
@@ -135,6 +138,23 @@ class FleetRoutes:
         if changed:
             self._poke()
         return web.json_response({"changed": changed})
+
+    async def tell(self, request: web.Request) -> web.Response:
+        """The driver tells of a GPU; what follows is the ladder's."""
+        machine = self._machine(request)
+        index, kind = int(request.match_info["index"]), request.query.get("kind", "xid")
+        if kind not in HealthEventKind.__members__.values():
+            allowed = ", ".join(one.value for one in HealthEventKind)
+            raise web.HTTPBadRequest(text=f"kind: {kind!r} is not one of {allowed}")
+        code = request.query.get("code", "0")
+        if not code.isdecimal() or len(code) > SECONDS_DIGITS_MAX:
+            raise web.HTTPBadRequest(text=f"code: {code!r} is not a number from 0 to 999999")
+        detail = request.query.get("detail", "")[:DETAIL_CHARACTERS_MAX]
+        now_ms = self._clock.now_ms()
+        if not machine.tell(index, now_ms, HealthEventKind(kind), code=int(code), detail=detail):
+            raise web.HTTPNotFound(text=f"{machine.name} has no GPU {index}")
+        self._poke()
+        return web.json_response({"told": True})
 
     async def set_use(self, request: web.Request) -> web.Response:
         """Let a workload use so much of what it holds, from the next look at the cluster on."""

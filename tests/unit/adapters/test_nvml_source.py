@@ -86,6 +86,26 @@ async def test_an_h100_tells_all_values(open_on):
     assert use_percent(gpu) == 40
 
 
+async def test_a_quick_reading_tells_slow_values_as_they_were(open_on):
+    stand_in, source = open_on(t4())
+    await source.read()
+    stand_in.write(gpu__0__temperature=91, gpu__0__field__4=7)
+
+    quick = (await source.read(full=False)).gpus[0]
+    full = (await source.read()).gpus[0]
+
+    assert [value(one, "DEV_GPU_TEMP") for one in (quick, full)] == [91, 91]
+    assert [value(one, "DEV_ECC_DBE_VOL_TOTAL") for one in (quick, full)] == [0, 7]
+
+
+async def test_a_gpu_that_is_lost_between_two_calls_is_lost(open_on):
+    stand_in, source = open_on(t4())
+    await source.read()
+    stand_in.write(gpu__0__error__nvmlDeviceGetPowerUsage=15)
+
+    assert (await source.read()).gpus[0].answering is Answering.LOST
+
+
 async def test_an_a100_has_no_gpm(open_on):
     _, source = open_on(a100())
     await source.read()

@@ -60,8 +60,8 @@ class ToldSource:
         self._ask("inventory")
         return self.devices
 
-    async def read(self) -> NodeReading:
-        self._ask("read")
+    async def read(self, *, full: bool = True) -> NodeReading:
+        self._ask("full" if full else "quick")
         gpus = tuple(
             GpuReading(
                 index=index,
@@ -193,6 +193,16 @@ async def test_the_inventory_is_read_once_a_minute(watched):
 
     await watched.refresh(after_ms=INVENTORY_MS)
     assert watched.source.asked.count("inventory") == 2
+
+
+async def test_what_changes_slowly_is_read_every_ten_seconds_and_when_something_happened(watched):
+    watched.source.asked.clear()
+    for _ in range(4):
+        await watched.refresh()
+    watched.probe.look()
+    await watched.refresh()
+
+    assert watched.source.asked == ["quick", "full", "quick", "full", "full"]
 
 
 async def test_an_error_of_the_driver_is_told_once_whoever_tells_it_first(watched):
