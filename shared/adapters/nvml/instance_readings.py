@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from shared.adapters.nvml.gpm import Gpm
 from shared.adapters.nvml.library import MIB, Library
-from shared.adapters.nvml.slices import instances_of, placements_of
+from shared.adapters.nvml.slices import instances_of
+from shared.core.model.nouns import MigPlacements
 from shared.core.telemetry.metrics import PREFIX
 from shared.core.telemetry.readings import InstanceReading
 
@@ -17,10 +18,13 @@ NOTHING: Final[tuple[float, ...]] = ()
 def instance_readings(
     library: Library,
     gpm: Gpm,
-    uuid: str,
-    handle: Any,  # noqa: ANN401
+    device: tuple[str, Any],
+    placements: tuple[MigPlacements, ...],
 ) -> tuple[InstanceReading, ...]:
-    """Every instance that exists, by its first slice."""
+    """Every instance of a device, (UUID, handle), by its first slice; none without placements."""
+    if not placements:
+        return ()
+    uuid, handle = device
     devices = _mig_devices(library, handle)
     return tuple(
         InstanceReading(
@@ -29,7 +33,7 @@ def instance_readings(
             uuid=_uuid(library, devices.get(number)),
             values=_memory_of(library, devices.get(number)) | gpm.read(uuid, handle, number),
         )
-        for number, placed in instances_of(library, handle, placements_of(library, handle))
+        for number, placed in instances_of(library, handle, placements)
     )
 
 

@@ -18,7 +18,9 @@ from shared.adapters.nvml.instance_readings import (
     memory_mib,
 )
 from shared.adapters.nvml.library import MIB, Library, text
+from shared.adapters.nvml.slices import placements_of
 from shared.core.health.events import NO_INSTANCE
+from shared.core.model.nouns import MigPlacements
 from shared.core.model.value import Value, replace
 from shared.core.telemetry.metrics import PREFIX, RECOVERY_ACTION
 from shared.core.telemetry.readings import GpuReading, ProcessReading
@@ -52,6 +54,7 @@ _ASKED: Final = [
     *((one, 0) for one in (*FIELDS, RECOVERY_FIELD)),
     *((one, ALL_LINKS) for one in (_SENT_KIB, _RECEIVED_KIB, _SENT_BYTES, _RECEIVED_BYTES)),
 ]
+_NO_PROCESSES: Final[tuple[ProcessReading, ...]] = ()
 _NO_VALUES: Final[dict[str, float]] = {}
 _UNION: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Member of the union by NVML's type of value."""
@@ -63,7 +66,8 @@ class SlowReading(Value, frozen=True, kw_only=True):
     """What changes slowly, or costs much, of one GPU."""
 
     reading: GpuReading
-    mig: bool
+    placements: tuple[MigPlacements, ...] = ()
+    """Where its instances (MIG) may be; none: it is not in MIG mode."""
 
 
 class Readings:
@@ -90,8 +94,8 @@ class Readings:
         values = {**known.reading.values, **self._told(self._quick_calls(handle))}
         values |= self._gpm.read(uuid, handle)
         gpm = self._gpm
-        instances = instance_readings(library, gpm, uuid, handle) if known.mig else ()
-        processes = library.ask(lambda: self._processes(handle), ())
+        instances = instance_readings(library, gpm, (uuid, handle), known.placements)
+        processes = library.ask(lambda: self._processes(handle), _NO_PROCESSES)
         return replace(known.reading, values=values, instances=instances, processes=processes)
 
     def _read_slow(self, index: int, uuid: str, handle: Any) -> SlowReading:  # noqa: ANN401
@@ -106,7 +110,8 @@ class Readings:
             minor=library.ask(lambda: int(nvml.nvmlDeviceGetMinorNumber(handle)), index),
             values=values,
         )
-        return SlowReading(reading=reading, mig=library.mig(handle))
+        placements = placements_of(library, handle) if library.mig(handle) else ()
+        return SlowReading(reading=reading, placements=placements)
 
     def _told(self, calls: Calls) -> dict[str, float]:
         values: dict[str, float] = {}
