@@ -23,7 +23,19 @@ from tests.support.killing import patient
 from tests.support.system import Stage
 
 Undo = Callable[[], Awaitable[None]]
-KINDS: Final = ("raise", "lower", "hold", "drain-queue", "drain-node", "notice", "cordon", "down")
+KINDS: Final = (
+    "raise",
+    "lower",
+    "hold",
+    "drain-queue",
+    "drain-node",
+    "notice",
+    "cordon",
+    "down",
+    "device",
+)
+DRAINING_XIDS: Final = (48, 62, 95, 119)
+"""Errors of memory, and those that ask for a reset."""
 PAUSE_SECONDS: Final = (0.8, 2.0)
 LASTS_SECONDS: Final = (2.0, 5.0)
 NOTICE_SECONDS: Final = 3
@@ -111,6 +123,7 @@ class Disturbances:
             "cordon": lambda: self._command_node("cordon"),
             "notice": self._notice,
             "down": self._down,
+            "device": self._device,
         }
         happened = await acts[kind]()
         (self.done if happened else self.in_vain)[kind] += 1
@@ -221,6 +234,16 @@ class Disturbances:
         await self._fleet(f"{name}/down")
         self._later(name, lambda: self._fleet(f"{name}/up"))
         return await self._evicts(f"node {name} is lost", before)
+
+    async def _device(self) -> bool:
+        """The driver of a GPU reports errors; those of memory stop what runs on it."""
+        name, gpu = await self._node("h100"), self._random.randrange(8)
+        text = f"GPU {gpu} of node {name} is taken out of service"
+        before = await self._evicted(text)
+        for code in (13, 63, self._random.choice(DRAINING_XIDS)):
+            await self._fleet(f"{name}/gpus/{gpu}/tell?kind=xid&code={code}")
+        self._later(name, lambda: self._order(name, "uncordon"))
+        return await self._evicts(text, before)
 
     async def _evicts(self, message: str, before: int) -> bool:
         """Whether more were evicted with this message than before."""
