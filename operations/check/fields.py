@@ -121,6 +121,10 @@ class Idle(TypedDict, total=False):
 class Fields(TypedDict, total=False):
     """The union of all payloads. A `node` is a name in some and a machine in others."""
 
+    node: str
+    gpu: int
+    after: str
+    done: bool
     workload_id: str
     workload: Workload
     version: int

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from operations.check.device_health import check_device_health
+from operations.check.fields import Fields
 from tests.unit.operations.world import World, fact, placement, pod, share
 
 NAME = "w" + "o" * 26
@@ -49,3 +50,8 @@ def test_what_was_only_told_and_other_devices_are_no_violation():
     step(world, "draining", gpu=4)
 
     assert found(world) == []
+
+
+def test_what_is_looked_at_is_read_of_the_log():
+    """The reader drops all fields that no check names: a forged record would not show that."""
+    assert {"node", "gpu", "after", "done"} <= set(Fields.__annotations__)
