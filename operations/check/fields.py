@@ -121,7 +121,6 @@ class Idle(TypedDict, total=False):
 class Fields(TypedDict, total=False):
     """The union of all payloads. A `node` is a name in some and a machine in others."""
 
-    node: str
     gpu: int
     after: str
     done: bool

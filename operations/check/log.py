@@ -55,6 +55,7 @@ NEEDED: Final = frozenset(
         "reservation.expired",
         "priority-class.applied",
         "idleness.noticed",
+        "device-health.changed",
     )
 )
 """Types with a payload that some check reads; of all others the headers are enough."""

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from operations.check.device_health import check_device_health
+from operations.check.device_health import CHANGED, check_device_health
 from operations.check.fields import Fields
+from operations.check.log import NEEDED
 from tests.unit.operations.world import World, fact, placement, pod, share
 
 NAME = "w" + "o" * 26
@@ -54,4 +55,5 @@ def test_what_was_only_told_and_other_devices_are_no_violation():
 
 def test_what_is_looked_at_is_read_of_the_log():
     """The reader drops all fields that no check names: a forged record would not show that."""
+    assert CHANGED in NEEDED
     assert {"node", "gpu", "after", "done"} <= set(Fields.__annotations__)
