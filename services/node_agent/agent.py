@@ -12,6 +12,7 @@ from typing import Any, Final
 import structlog
 
 from services.node_agent.device_metrics import device_metrics
+from services.node_agent.device_owners import DeviceOwners
 from services.node_agent.kernel_log import KernelLog
 from services.node_agent.live_probe import LiveProbe
 from services.node_agent.orders import obeying
@@ -21,6 +22,7 @@ from services.node_agent.sources import open_source
 from services.node_agent.xids import Xids
 from shared.adapters.clock import SystemClock
 from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
+from shared.adapters.kubernetes.pod_resources import PodResources
 from shared.adapters.nvml import XidTold
 from shared.core.health.events import WHOLE_NODE, HealthEventKind
 from shared.core.telemetry.changes import HealthEvent
@@ -58,6 +60,7 @@ class Agent:
         self._clock = clock
         self._closing = closing
         self._live: LiveProbe | None = None
+        self._owners: DeviceOwners | None = None
         self._metrics: Callable[[], str] = str
 
     async def begin(self) -> list[Coroutine[Any, Any, None]]:
@@ -85,6 +88,7 @@ class Agent:
             self._live.watch(),
             self._report(self._live, reporter),
             orders.follow(subscription, self._settings.cell),
+            *([] if self._owners is None else [self._owners.watch()]),
         ]
 
     def _probe(self) -> ReportingProbe:
@@ -101,7 +105,12 @@ class Agent:
             cell=settings.cell,
         )
         self._xids = Xids(self._live, self._clock)
-        self._metrics = device_metrics(self._live, self._xids, settings.agent_hostname_label)
+        if settings.kubelet_socket is not None:
+            pods = PodResources(settings.kubelet_socket)
+            self._closing.push_async_callback(pods.close)
+            self._owners = DeviceOwners(pods)
+        label = settings.agent_hostname_label
+        self._metrics = device_metrics(self._live, self._xids, self._owners, label)
         return self._live
 
     def _hear(self, told: XidTold) -> None:

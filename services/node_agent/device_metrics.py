@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from services.node_agent.device_owners import DeviceOwners
 from services.node_agent.live_probe import LiveProbe
 from services.node_agent.xids import Xids
 from shared.core.telemetry.exposition import Exposed, exposition
 
 
-def device_metrics(probe: LiveProbe, xids: Xids, hostname_label: str) -> Callable[[], str]:
+def device_metrics(
+    probe: LiveProbe, xids: Xids, owners: DeviceOwners | None, hostname_label: str
+) -> Callable[[], str]:
     """What renders the last reading; a scrape asks no device."""
 
     def render() -> str:
@@ -17,6 +20,7 @@ def device_metrics(probe: LiveProbe, xids: Xids, hostname_label: str) -> Callabl
             reading=probe.reading,
             hostname=probe.name,
             hostname_label=hostname_label,
+            pods={} if owners is None else owners.of(probe.reading),
             last_xids={gpu.index: xids.last.get(gpu.index, 0) for gpu in probe.reading.gpus},
             xids=xids.counts,
         )

@@ -35,6 +35,11 @@ class SourceSettings(BaseSettings):
         default=Path("/dev/kmsg"),
         description="where XIDs are read a second time, as NVML misses some; root may",
     )
+    kubelet_socket: Path | None = Field(
+        default=None,
+        description="the kubelet's PodResources socket, so that device metrics tell pods (extra"
+        " `agent`): /var/lib/kubelet/pod-resources/kubelet.sock; empty: none",
+    )
     agent_hostname_label: Literal["hostname", "Hostname"] = Field(
         default="hostname",
         description="label of the node on device metrics; dashboards made before May 2026 have"
