@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from services.monitoring.memory import NODE, HeardUse, MonitoringMemory, NodeHealth
+from services.monitoring.memory import NODE, STEP, HeardUse, MonitoringMemory, NodeHealth
+from shared.core.health.device import TAKES_WORK, DeviceState
 from shared.core.model.units import GPU_MILLI
 from shared.events.nodes import (
+    DeviceHealthChanged,
     GpuHealthReported,
     GpuUsageReported,
     NodeInventoryReported,
@@ -53,6 +55,9 @@ def removed(memory: MonitoringMemory, fact: NodeRemoved) -> None:
     if _newer(memory, fact.node, fact.generation):
         _keep(memory, fact.node, NodeHealth(fact.generation, "", present=False))
         memory.usage.pop(fact.node, None)
+        for place in [place for place in memory.steps if place[0] == fact.node]:
+            del memory.steps[place]
+            memory.journal.drop(STEP, f"{fact.node}/{place[1]}")
 
 
 def shunned(memory: MonitoringMemory, name: str, *, shunned: bool) -> None:
@@ -61,6 +66,28 @@ def shunned(memory: MonitoringMemory, name: str, *, shunned: bool) -> None:
     if node is not None:
         node.shunned = shunned
         _keep(memory, name, node)
+
+
+def step(memory: MonitoringMemory, fact: DeviceHealthChanged) -> None:
+    """A device is elsewhere on the ladder of health; what was only told is no step."""
+    if not fact.done:
+        return
+    place, key = (fact.node, fact.gpu), f"{fact.node}/{fact.gpu}"
+    if fact.after is not DeviceState.HEALTHY:
+        memory.steps[place] = fact.after
+        memory.journal.put(STEP, key, fact.after)
+    elif memory.steps.pop(place, None) is not None:
+        memory.journal.drop(STEP, key)
+
+
+def on_ladder(memory: MonitoringMemory) -> Counter[tuple[str, ...]]:
+    """GPUs that are not healthy by the ladder, by flavor and state. O(those)."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for (name, _), state in memory.steps.copy().items():
+        node = memory.nodes.get(name)
+        if node is not None and node.present:
+            counts[node.flavor, state.value] += 1
+    return counts
 
 
 def shunned_nodes(memory: MonitoringMemory) -> Counter[str]:
@@ -83,10 +110,15 @@ def capacity(memory: MonitoringMemory) -> tuple[Counter[str], Counter[str]]:
     """GPUs by flavor: all, and those that can take work. O(nodes)."""
     total: Counter[str] = Counter()
     fit: Counter[str] = Counter()
-    for node in memory.nodes.copy().values():
+    nodes = memory.nodes.copy()
+    for node in nodes.values():
         if node.present:
             total[node.flavor] += len(node.healthy)
             fit[node.flavor] += sum(node.healthy.values()) if node.ready else 0
+    for (name, gpu), state in memory.steps.copy().items():
+        known = nodes.get(name)
+        if known is not None and known.present and known.ready and state not in TAKES_WORK:
+            fit[known.flavor] -= known.healthy.get(gpu, False)
     return total, fit
 
 

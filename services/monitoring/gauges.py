@@ -53,11 +53,13 @@ class Gauges(Collector):
         total, fit = fleet.capacity(memory)
         text = "GPUs of nodes that are present."
         yield _gauge("muster_gpu_capacity", text, "flavor", _one_label(total))
-        text = "GPUs that can take work: healthy, on a node that is ready."
+        text = "GPUs that can take work: healthy, in service, on a node that is ready."
         yield _gauge("muster_gpu_healthy", text, "flavor", _one_label(fit))
         text = "Nodes on which nothing is started for a while, as work did not start there."
         shunned = _one_label(fleet.shunned_nodes(memory))
         yield _gauge("muster_nodes_shunned", text, "flavor", shunned)
+        text = "GPUs that are not healthy by the ladder of health, by its state."
+        yield _gauge("muster_gpu_health", text, "flavor state", fleet.on_ladder(memory))
         text = "Nodes whose agent is not heard while those of most others are."
         yield _gauge("muster_nodes_silent", text, "", {(): len(memory.silent)})
         allocated: Counter[Labels] = Counter()

@@ -76,6 +76,7 @@ class MonitoringHandler:
             nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
             nodes.NodeRemoved: self._removed,
             nodes.NodeShunned: lambda fact: fleet.shunned(memory, fact.node, shunned=True),
+            nodes.DeviceHealthChanged: self._step,
             nodes.NodeDevicesLearned: self._workloads.learned,
             nodes.NodeUnshunned: lambda fact: fleet.shunned(memory, fact.node, shunned=False),
             organisation.TeamApplied: self._idle.policy,
@@ -147,6 +148,12 @@ class MonitoringHandler:
         fleet.used(self.memory, fact, message.logged_ms)
         told = self._silence.reported(message, fact.node)
         return told + self._idle.reported(message, fact)
+
+    def _step(self, fact: nodes.DeviceHealthChanged) -> None:
+        fleet.step(self.memory, fact)
+        done = "true" if fact.done else "false"
+        labels = (fact.before.value, fact.after.value, fact.rule, done)
+        self._count(metrics.HEALTH_STEPS.labels(*labels).inc)
 
     def _removed(self, fact: nodes.NodeRemoved) -> None:
         fleet.removed(self.memory, fact)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from shared.core.health.device import DeviceState
 from shared.core.health.silence import HeardNode
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
 from shared.core.model.team_policy import IdlePolicy
@@ -30,6 +31,7 @@ POLICY: Final = "i"
 WATCH: Final = "u"
 AGENT: Final = "a"
 SILENT: Final = "s"
+STEP: Final = "h"
 
 Devices = tuple[tuple[str, int, int], ...]
 """(node, GPU, milli-GPU) for every share that a workload holds."""
@@ -117,6 +119,7 @@ class MonitoringMemory:
                 WATCH: msgspec.json.Decoder(Watch),
                 AGENT: msgspec.json.Decoder(HeardNode),
                 SILENT: msgspec.json.Decoder(int),
+                STEP: msgspec.json.Decoder(DeviceState),
             },
         )
         self.workloads: dict[str, SeenWorkload] = {}
@@ -127,6 +130,8 @@ class MonitoringMemory:
         self.usage: dict[str, HeardUse] = {}
         self.heard: dict[str, HeardNode] = {}
         """Nodes whose agent was heard once, in the order in which they were heard last."""
+        self.steps: dict[tuple[str, int], DeviceState] = {}
+        """Where devices are on the ladder of health, by (node, index); no healthy ones."""
         self.silent: dict[str, int] = {}
         """Nodes that are told to be silent: when each was heard last."""
         self.states: Counter[tuple[str, str]] = Counter()
@@ -150,6 +155,9 @@ class MonitoringMemory:
         self.watches = self.journal.of_kind(WATCH)
         self.heard = self.journal.of_kind(AGENT)
         self.silent = self.journal.of_kind(SILENT)
+        for key, state in self.journal.of_kind(STEP).items():
+            node, _, gpu = key.rpartition("/")
+            self.steps[node, int(gpu)] = state
         for workload_id, devices in self.journal.of_kind(DEVICES).items():
             self._occupy(workload_id, devices)
         self.nodes = self.journal.of_kind(NODE)

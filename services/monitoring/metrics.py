@@ -31,6 +31,11 @@ REFUSALS: Final = Counter(
 )
 EVICTIONS: Final = Counter("muster_evictions_total", "Attempts that were stopped.", ["reason"])
 PLACEMENTS: Final = Counter("muster_placements_total", "Attempts that got devices.", ["flavor"])
+HEALTH_STEPS: Final = Counter(
+    "muster_health_steps_total",
+    "Steps of GPUs on the ladder of health; done is false where they were only told.",
+    ["before", "after", "rule", "done"],
+)
 REPORTS_REFUSED: Final = Counter(
     "muster_agent_reports_refused_total",
     "Reports of use that say what cannot be; they count for nothing.",

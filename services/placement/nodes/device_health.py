@@ -38,6 +38,8 @@ KIND: Final = "device"
 ROWS: Final = Bodies("placement.device_health", "device")
 DRAINED_MAX: Final = 10_000
 """Times of automatic drains that are kept; more than the breaker ever allows in an hour."""
+UNRESPONSIVE_MS: Final = 300_000
+"""A node whose driver does not answer for so long is drained."""
 _ON_RESET: Final = frozenset({HealthEventKind.RETURNED, HealthEventKind.BOOTED})
 _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(DeviceHealth)
@@ -83,6 +85,8 @@ class DeviceHealths:
         node = self._fleet.present.get(fact.node)
         if node is None:
             return
+        if fact.gpu == WHOLE_NODE:
+            self._node_told(fact)
         for gpu in node.gpus:
             if (fact.gpu == gpu.index and fact.uuid in {"", gpu.uuid}) or (
                 fact.gpu == WHOLE_NODE
@@ -90,6 +94,23 @@ class DeviceHealths:
                 and (fact.node, gpu.index) in self._devices
             ):
                 self._told(message, fact, (node, gpu.index, gpu.uuid))
+
+    def _node_told(self, fact: HealthEventReported) -> None:
+        """A driver that does not answer for any GPU: the node is drained if it stays so."""
+        key, now_ms = (fact.node, WHOLE_NODE), self._state.unit.now_ms
+        if fact.kind is HealthEventKind.UNRESPONSIVE and key not in self._devices:
+            self._keep(
+                DeviceHealth(
+                    node=fact.node,
+                    gpu=WHOLE_NODE,
+                    state=DeviceState.SUSPECT,
+                    rule=fact.kind.value,
+                    since_ms=now_ms,
+                    until_ms=now_ms + UNRESPONSIVE_MS,
+                )
+            )
+        elif fact.kind in _ON_RESET and key in self._devices:
+            self._forget(key)
 
     def _told(
         self, message: Received, fact: HealthEventReported, device: tuple[Node, int, str]
@@ -159,7 +180,7 @@ class DeviceHealths:
     def uncordon(self, message: Received, node: str) -> None:
         """An operator vouches for the node, so for all of its devices."""
         for key, known in list(self._devices.items()):
-            if key[0] == node:
+            if key[0] == node and known.gpu != WHOLE_NODE:
                 after = ladder.restored(known, self._state.unit.now_ms)
                 self._step(message, known, after, "an operator")
                 self._forget(key)
@@ -199,7 +220,16 @@ class DeviceHealths:
         """The time of a device may be over."""
         node, _, gpu = subject.rpartition("/")
         known = self._devices.get((node, int(gpu)))
-        if known is not None and 0 < known.until_ms <= self._state.unit.now_ms:
+        if known is None or not 0 < known.until_ms <= self._state.unit.now_ms:
+            return
+        if known.gpu == WHOLE_NODE:
+            self._forget((node, WHOLE_NODE))
+            if self._policy.acts:
+                minutes = UNRESPONSIVE_MS // 60_000
+                why = f"its driver does not answer for {minutes} minutes"
+                self._evictions.lost(node, cause)
+                self._drains.drain(cause, node, f"node {node} is drained: {why}")
+        else:
             after = ladder.expired(known, self._state.unit.now_ms)
             self._step(cause, known, after, "no sign since")
 

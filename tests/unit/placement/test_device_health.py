@@ -270,3 +270,24 @@ def test_a_node_that_left_takes_its_devices_with_it():
     driver.send(nominated(a_workload("w1", gpus=1)))
 
     assert driver.state("w1") is State.PLACED
+
+
+def test_a_node_whose_driver_stays_silent_is_drained_after_five_minutes():
+    driver = fleet(nodes=1)
+    running(driver, a_workload("w1", gpus=8))
+    assert driver.send(told(Kind.UNRESPONSIVE, gpu=-1)) == []
+    assert driver.wait(299) == []
+
+    (cordoned,) = only(driver.wait(1), NodeCordoned)
+
+    assert cordoned.message == "node n1 is drained: its driver does not answer for 5 minutes"
+    assert driver.state("w1") is State.EVICTING
+
+
+def test_a_driver_that_answers_again_in_time_drains_nothing():
+    driver = fleet(nodes=1)
+    driver.send(told(Kind.UNRESPONSIVE, gpu=-1))
+    driver.wait(200)
+
+    assert driver.send(told(Kind.RETURNED, gpu=-1)) == []
+    assert driver.wait(200) == []
