@@ -164,7 +164,7 @@ def _holders(memory: MonitoringMemory) -> Iterator[tuple[str, str, int, int]]:
     for workload_id, devices in memory.devices.copy().items():
         one = workloads.get(workload_id)
         if one is not None:
-            for node, gpu, milli in devices:
+            for node, gpu, milli, _ in devices:
                 yield one.team, node, gpu, milli
 
 

@@ -241,4 +241,5 @@ def _arrays(fact: nodes.GpuUsageReported) -> ReportedUse:
         temperature_celsius=fact.temperature_celsius,
         power_watts=fact.power_watts,
         unread=fact.unread,
+        instances=[(one.gpu, one.mask, one.utilization_percent) for one in fact.instances],
     )

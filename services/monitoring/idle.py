@@ -65,8 +65,9 @@ class Idle:
             return []
         held: Counter[int] = Counter()
         for shares in here.values():
-            for gpu, milli in shares:
+            for gpu, milli, _ in shares:
                 held[gpu] += milli
+        instances = {(one.gpu, one.mask): one.utilization_percent for one in fact.instances}
         emits = []
         for workload_id, shares in here.items():
             one = memory.workloads.get(workload_id)
@@ -75,8 +76,9 @@ class Idle:
             limits = self._limits_of(one)
             if limits is None and workload_id not in memory.watches:
                 continue
-            gpus = [gpu for gpu, _ in shares]
-            percent = use_percent(gpus, held, fact.utilization_percent, fact.unread)
+            of_shares = [(gpu, mask) for gpu, _, mask in shares]
+            told, unread = fact.utilization_percent, fact.unread
+            percent = use_percent(of_shares, held, told, unread, instances)
             said = self._observe(workload_id, one, limits, (fact.node, at_ms, percent))
             if said is not None:
                 emits.append(self._emit(said, message))

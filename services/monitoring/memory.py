@@ -33,8 +33,9 @@ AGENT: Final = "a"
 SILENT: Final = "s"
 STEP: Final = "h"
 
-Devices = tuple[tuple[str, int, int], ...]
-"""(node, GPU, milli-GPU) for every share that a workload holds."""
+DEVICE_FIELDS: Final = 4
+Devices = tuple[tuple[str, int, int, int], ...]
+"""(node, GPU, milli-GPU, memory slices as a mask) for every share that a workload holds."""
 
 
 class SeenWorkload(msgspec.Struct, array_like=True):
@@ -110,7 +111,7 @@ class MonitoringMemory:
             "monitoring",
             {
                 WORKLOAD: msgspec.json.Decoder(SeenWorkload),
-                DEVICES: msgspec.json.Decoder(Devices),
+                DEVICES: msgspec.json.Decoder(tuple[tuple[str | int, ...], ...]),
                 NODE: msgspec.json.Decoder(NodeHealth),
                 QUOTA: msgspec.json.Decoder(QuotaChanged),
                 DEBT: msgspec.json.Decoder(Debt),
@@ -141,8 +142,8 @@ class MonitoringMemory:
         self.totals: dict[tuple[str, str], RunningTotal] = {}
         self.policies: dict[str, IdlePolicy] = {}
         self.watches: dict[str, Watch] = {}
-        self.shares: dict[str, dict[str, tuple[tuple[int, int], ...]]] = {}
-        """By node and workload, (GPU, milli-GPU) of each share there."""
+        self.shares: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {}
+        """By node and workload, (GPU, milli-GPU, slices as a mask) of each share there."""
         self.nodes_of: dict[str, tuple[str, ...]] = {}
         self.early: dict[str, None] = {}
         """Workloads of which `WorkloadQueued` was not read yet, oldest first."""
@@ -159,7 +160,8 @@ class MonitoringMemory:
             node, _, gpu = key.rpartition("/")
             self.steps[node, int(gpu)] = state
         for workload_id, devices in self.journal.of_kind(DEVICES).items():
-            self._occupy(workload_id, devices)
+            # Rows of before have no mask: it is unknown, as of a time-sliced share.
+            self._occupy(workload_id, tuple((*one, 0)[:DEVICE_FIELDS] for one in devices))
         self.nodes = self.journal.of_kind(NODE)
         self.quotas = self.journal.of_kind(QUOTA)
         self.debts = self.journal.of_kind(DEBT)
@@ -179,9 +181,9 @@ class MonitoringMemory:
         self.journal.put(DEVICES, workload_id, devices)
 
     def _occupy(self, workload_id: str, devices: Devices) -> None:
-        by_node: dict[str, list[tuple[int, int]]] = {}
-        for node, gpu, milli in devices:
-            by_node.setdefault(node, []).append((gpu, milli))
+        by_node: dict[str, list[tuple[int, int, int]]] = {}
+        for node, gpu, milli, mask in devices:
+            by_node.setdefault(node, []).append((gpu, milli, mask))
         for node, shares in by_node.items():
             self.shares.setdefault(node, {})[workload_id] = tuple(shares)
         self.nodes_of[workload_id] = tuple(by_node)

@@ -156,5 +156,7 @@ class Workloads:
 
 def _devices_of(placement: Placement) -> Devices:
     return tuple(
-        (pod.node, share.index, share.milli) for pod in placement.pods for share in pod.shares
+        (pod.node, share.index, share.milli, share.mask)
+        for pod in placement.pods
+        for share in pod.shares
     )

@@ -7,7 +7,7 @@ of any GPU the node takes no new work, and comes back by itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from shared.core.health.events import DETAIL_CHARACTERS_MAX, WHOLE_NODE, HealthEventKind
@@ -22,9 +22,16 @@ from shared.core.telemetry.readings import (
     DeviceInventory,
     GpuReading,
     NodeReading,
+    instance_percent,
+    mask_of,
     use_percent,
 )
-from shared.events.nodes import GpuHealthReported, GpuUsageReported, HealthEventReported
+from shared.events.nodes import (
+    GpuHealthReported,
+    GpuUsageReported,
+    HealthEventReported,
+    InstanceUse,
+)
 from shared.ports.clock import Clock
 from shared.ports.gpu_source import GpuSource, SourceSilentError
 from shared.ports.probe import Change
@@ -90,6 +97,7 @@ class LiveProbe:
             temperature_celsius=tuple(_value(one, TEMPERATURE) for one in gpus),
             power_watts=tuple(_value(one, POWER) for one in gpus),
             unread=tuple(at for at, one in enumerate(percents) if one is None),
+            instances=tuple(_instances(gpus)),
             cell=self._cell,
         )
 
@@ -215,6 +223,14 @@ class LiveProbe:
 
     def _count_up(self) -> None:
         self.generation = max(self._clock.now_ms(), self.generation + 1)
+
+
+def _instances(gpus: Iterable[GpuReading | None]) -> Iterator[InstanceUse]:
+    for gpu in filter(None, gpus):
+        for one in gpu.instances:
+            percent = instance_percent(one)
+            if percent is not None and one.size:
+                yield InstanceUse(gpu=gpu.index, mask=mask_of(one), utilization_percent=percent)
 
 
 def _nobody() -> None:

@@ -298,6 +298,17 @@ class NodeDevicesSettled(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class InstanceUse(Wire, frozen=True, kw_only=True):
+    """Use of one GPU instance (MIG)."""
+
+    gpu: int
+    """Index of the GPU on its node."""
+    mask: int
+    """Memory slices of the instance, a bit each."""
+    utilization_percent: int
+    """Part of the time in which it computed."""
+
+
 class GpuUsageReported(Wire, frozen=True, kw_only=True):
     """Use of all GPUs of one node at one time; arrays are by GPU index."""
 
@@ -313,6 +324,8 @@ class GpuUsageReported(Wire, frozen=True, kw_only=True):
     """Power of each GPU in watts, by index."""
     unread: tuple[int, ...] = ()
     """GPUs of which the use could not be read; their 0 per cent says nothing."""
+    instances: tuple[InstanceUse, ...] = ()
+    """GPU instances (MIG) of which the use is known."""
     cell: int = 0
 
 

@@ -30,6 +30,8 @@ def instance_readings(
         InstanceReading(
             number=number,
             profile=placed.profile,
+            start=placed.start,
+            size=placed.size,
             uuid=_uuid(library, devices.get(number)),
             values=_memory_of(library, devices.get(number)) | gpm.read(uuid, handle, number),
         )

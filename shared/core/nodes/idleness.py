@@ -24,6 +24,9 @@ GAP_MS_MAX: Final = 180_000
 """Reports further apart than this say nothing about the time between them."""
 REMIND_MS: Final = 60_000
 """How often idleness that may be released is told again, for readers that missed it."""
+HeldShare = tuple[int, int]
+"""(index of the GPU, its memory slices as a mask; 0 for a time-sliced share)."""
+NO_INSTANCES: Final[Mapping[tuple[int, int], int]] = {}
 FRESH_MS: Final = 120_000
 """Older evidence releases nothing: the work may have gone on since."""
 
@@ -98,18 +101,27 @@ def limits_of(policy: IdlePolicy | None, own_timeout_seconds: int | None) -> Idl
 
 
 def use_percent(
-    gpus: Iterable[int], held_milli: Mapping[int, int], told: Sequence[int], unread: Sequence[int]
+    shares: Iterable[HeldShare],
+    held_milli: Mapping[int, int],
+    told: Sequence[int],
+    unread: Sequence[int],
+    instances: Mapping[tuple[int, int], int] = NO_INSTANCES,
 ) -> int | None:
-    """The most that one of `gpus` is used, in per cent of what is held of it; None is unknown.
+    """The most that one of `shares` is used, in per cent of what is held; None is unknown.
 
     `held_milli` counts all workloads on a GPU: of a shared one it is unknown which uses it, so use
     by one keeps all of them. A GPU that was not read, or not reported, makes the answer unknown.
+    A MIG instance is judged by its own use, in `instances` by (GPU, slices), where that is told.
     """
     most = 0
-    for gpu in gpus:
-        if gpu in unread or gpu >= len(told):
+    for gpu, mask in shares:
+        own = instances.get((gpu, mask))
+        if own is not None:
+            most = max(most, own)
+        elif gpu in unread or gpu >= len(told):
             return None
-        most = max(most, told[gpu] * GPU_MILLI // max(held_milli[gpu], 1))
+        else:
+            most = max(most, told[gpu] * GPU_MILLI // max(held_milli[gpu], 1))
     return most
 
 

@@ -49,6 +49,10 @@ class InstanceReading(Value, frozen=True, kw_only=True):
     """Name of its profile, such as 1g.10gb."""
     uuid: str = ""
     """UUID of its device; empty where it has none."""
+    start: int = 0
+    """First memory slice that it has."""
+    size: int = 0
+    """Number of its memory slices; 0: not known."""
     values: Mapping[str, float]
 
 
@@ -94,6 +98,17 @@ class DeviceInventory(Value, frozen=True, kw_only=True):
     """Links between them, a character for each pair (cluster/node_links.py)."""
     clique: str = ""
     """NVLink domain that spans nodes, `<cluster>.<clique>`; empty: none."""
+
+
+def mask_of(instance: InstanceReading) -> int:
+    """Its memory slices, a bit each; 0: not known."""
+    return ((1 << instance.size) - 1) << instance.start
+
+
+def instance_percent(instance: InstanceReading) -> int | None:
+    """How much of the time it computed, 0 to 100; None where nothing tells."""
+    active = instance.values.get(ENGINE_ACTIVE)
+    return None if active is None else _percent(100 * active)
 
 
 def use_percent(gpu: GpuReading) -> int | None:

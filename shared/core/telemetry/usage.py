@@ -8,6 +8,7 @@ from typing import Final
 from shared.core.model.value import Value
 
 GPUS_MAX: Final = 256
+MASK_MAX: Final = 0xFF
 AHEAD_MS_MAX: Final = 60_000
 """A node's clock may be so far ahead of the broker's."""
 _PERCENT: Final = (0, 100)
@@ -24,6 +25,8 @@ class ReportedUse(Value, frozen=True, kw_only=True):
     temperature_celsius: Sequence[int]
     power_watts: Sequence[int]
     unread: Sequence[int]
+    instances: Sequence[tuple[int, int, int]] = ()
+    """(index of the GPU, slices as a mask, per cent) of GPU instances."""
 
 
 def problem_of_use(use: ReportedUse) -> str:
@@ -37,6 +40,7 @@ def problem_of_use(use: ReportedUse) -> str:
         or _values("temperature_celsius", use.temperature_celsius, gpus, _CELSIUS)
         or _values("power_watts", use.power_watts, gpus, _WATTS)
         or _indexes("unread", use.unread, gpus)
+        or _instances(use.instances, gpus)
     )
 
 
@@ -58,6 +62,18 @@ def _values(field: str, values: Sequence[int], gpus: int, limits: tuple[int, int
     for at, value in enumerate(values):
         if not low <= value <= high:
             return f"{field}[{at}]: {value} is not from {low} to {high}"
+    return ""
+
+
+def _instances(instances: Sequence[tuple[int, int, int]], gpus: int) -> str:
+    low, high = _PERCENT
+    for at, (gpu, mask, percent) in enumerate(instances):
+        if not 0 <= gpu < gpus:
+            return f"instances[{at}].gpu: {gpu} is not the index of one of {gpus} GPUs"
+        if not 0 < mask <= MASK_MAX:
+            return f"instances[{at}].mask: {mask} is not from 1 to {MASK_MAX}"
+        if not low <= percent <= high:
+            return f"instances[{at}].utilization_percent: {percent} is not from {low} to {high}"
     return ""
 
 

@@ -179,7 +179,7 @@ def a_node(name="n1", generation=1, gpus=2, flavor="h100"):
     return nodes.NodeInventoryReported(node=node, generation=generation)
 
 
-def usage(*percent, node="n1", at_ms=START_MS):
+def usage(*percent, node="n1", at_ms=START_MS, instances=()):
     zeros = (0,) * len(percent)
     return nodes.GpuUsageReported(
         node=node,
@@ -188,6 +188,10 @@ def usage(*percent, node="n1", at_ms=START_MS):
         memory_used_mib=zeros,
         temperature_celsius=zeros,
         power_watts=zeros,
+        instances=tuple(
+            nodes.InstanceUse(gpu=gpu, mask=mask, utilization_percent=each)
+            for gpu, mask, each in instances
+        ),
     )
 
 

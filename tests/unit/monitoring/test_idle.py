@@ -49,13 +49,14 @@ class Watching:
         running = b.a_fact(workloads.WorkloadRunning, 3, workload_id, running_at_ms=RAN_MS)
         self.read(running)
 
-    def passes(self, seconds, *percent, node="n1"):
+    def passes(self, seconds, *percent, node="n1", instances=()):
         """Time with a report every 20 seconds; what is told."""
         told = []
         until_ms = self.now_ms + seconds * 1000
         while self.now_ms < until_ms:
             self.now_ms += STEP_MS
-            told += self.read(b.usage(*percent, node=node, at_ms=self.now_ms))
+            report = b.usage(*percent, node=node, at_ms=self.now_ms, instances=instances)
+            told += self.read(report)
         return told
 
 
@@ -261,3 +262,26 @@ def test_a_team_that_is_deleted_has_no_policy(watching):
     watching.read(DocumentDeleted(kind="queue", name="q", version=2))
 
     assert [] == watching.passes(1_000, 0)
+
+
+def test_an_idle_slice_beside_a_busy_one_is_noticed_and_the_busy_one_is_not():
+    one = Watching()
+    for name, mask in (("idle", 0b0011), ("busy", 0b1100)):
+        share = GpuShare(index=0, mask=mask, milli=285, memory_mib=20_480)
+        one.runs(name, shares=(share,))
+
+    told = one.passes(100, 50, instances=((0, 0b0011, 1), (0, 0b1100, 99)))
+
+    assert [fact.workload_id for fact in told] == ["idle"]
+
+
+async def test_devices_that_were_written_down_without_their_slices_are_read():
+    one = Watching()
+    one.runs("w1")
+    for seq, (entries, body) in one.tables.journal.items():
+        one.tables.journal[seq] = (entries, body.replace(b",1000,255]]", b",1000]]"))
+    await one.restart()
+
+    assert one.handler.memory.devices["w1"] == (("n1", 0, 1000, 0),)
+    assert one.handler.memory.shares == {"n1": {"w1": ((0, 1000, 0),)}}
+    assert len(one.passes(100, 3)) == 1

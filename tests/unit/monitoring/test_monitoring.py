@@ -112,7 +112,7 @@ def test_gauges_follow_the_size_of_a_gang(monitoring: Monitoring):
 
     memory = monitoring.handler.memory
     assert {("vision", "vision-queue", "h100"): 3000} == memory.charged
-    assert ["n1", "n2", "n3"] == [node for node, _, _ in memory.devices["w1"]]
+    assert ["n1", "n2", "n3"] == [node for node, *_ in memory.devices["w1"]]
 
     monitoring.read(
         b.released(workloads.WorkloadSucceeded, 5, b.START_MS + 200, released_resizes=1)

@@ -18,9 +18,15 @@ from shared.core.telemetry.readings import (
     Answering,
     DeviceInventory,
     GpuReading,
+    InstanceReading,
     NodeReading,
 )
-from shared.events.nodes import GpuHealthReported, HealthEventReported, ReconfigureGpu
+from shared.events.nodes import (
+    GpuHealthReported,
+    HealthEventReported,
+    InstanceUse,
+    ReconfigureGpu,
+)
 from shared.ports.gpu_source import SourceSilentError
 
 NOW = 1_700_000_000_000
@@ -53,6 +59,7 @@ class ToldSource:
         )
         self.values: dict[int, dict[str, float]] = {0: {GPU_UTIL: 40}, 1: {ENGINE_ACTIVE: 0.5}}
         self.answering: dict[int, Answering] = {}
+        self.instances: dict[int, tuple[InstanceReading, ...]] = {}
         self.asked: list[str] = []
         self.set: list[tuple[str, bool]] = []
 
@@ -68,6 +75,7 @@ class ToldSource:
                 uuid=f"GPU-{index}",
                 answering=self.answering.get(index, Answering.YES),
                 values=values,
+                instances=self.instances.get(index, ()),
             )
             for index, values in self.values.items()
         )
@@ -137,6 +145,19 @@ async def test_use_has_the_time_of_its_reading_and_tells_what_was_not_read(watch
     usage = watched.probe.usage(at_ms=NOW * 2)
 
     assert (usage.at_ms, usage.utilization_percent, usage.unread) == (NOW + 10_000, (40, 0), (1,))
+
+
+async def test_instances_tell_their_use_where_it_is_known(watched):
+    parts = (
+        InstanceReading(number=3, profile="p", start=2, size=2, values={ENGINE_ACTIVE: 0.5}),
+        InstanceReading(number=4, profile="p", start=4, size=2, values={}),
+    )
+    watched.source.instances[1] = parts
+    await watched.refresh()
+
+    assert watched.probe.usage(0).instances == (
+        InstanceUse(gpu=1, mask=0b1100, utilization_percent=50),
+    )
 
 
 async def test_a_lost_gpu_takes_nothing_new_and_its_neighbour_goes_on(watched):

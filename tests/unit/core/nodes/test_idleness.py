@@ -46,14 +46,22 @@ def test_the_shorter_of_policy_and_own_time_out_holds(policy, own, expected):
 
 
 def test_use_is_measured_by_what_is_held_of_a_gpu():
-    assert 80 == use_percent([0], {0: 50}, [4], ())
-    assert 4 == use_percent([0, 1], {0: 1000, 1: 500}, [3, 2], ())
+    assert 80 == use_percent([(0, 0)], {0: 50}, [4], ())
+    assert 4 == use_percent([(0, 255), (1, 0)], {0: 1000, 1: 500}, [3, 2], ())
     assert 0 == use_percent([], {}, [], ())
 
 
 def test_a_gpu_that_was_not_read_or_not_reported_makes_use_unknown():
-    assert use_percent([0, 1], {0: 1000, 1: 1000}, [90, 0], [1]) is None
-    assert use_percent([0, 2], {0: 1000, 2: 1000}, [0, 0], ()) is None
+    assert use_percent([(0, 255), (1, 255)], {0: 1000, 1: 1000}, [90, 0], [1]) is None
+    assert use_percent([(0, 255), (2, 255)], {0: 1000, 2: 1000}, [0, 0], ()) is None
+
+
+def test_a_mig_instance_is_judged_by_its_own_use():
+    told = {(0, 0b0011): 2, (0, 0b1100): 90}
+
+    assert use_percent([(0, 0b0011)], {0: 500}, [60], (), told) == 2
+    assert use_percent([(0, 0b1100)], {0: 500}, [60], [0], told) == 90
+    assert use_percent([(0, 0b0001)], {0: 500}, [60], [0], told) is None
 
 
 def test_reports_below_the_limit_make_one_run():

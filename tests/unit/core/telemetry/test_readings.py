@@ -9,6 +9,8 @@ from shared.core.telemetry.readings import (
     GPU_UTIL,
     GpuReading,
     InstanceReading,
+    instance_percent,
+    mask_of,
     use_percent,
 )
 
@@ -38,3 +40,13 @@ def a_gpu(values: dict[str, float], *instances: float) -> GpuReading:
 )
 def test_use_is_that_of_the_board_else_of_gpm_else_of_the_busiest_instance(gpu, percent):
     assert use_percent(gpu) == percent
+
+
+def test_an_instance_is_known_by_its_slices_and_busy_by_its_own_engine():
+    busy = InstanceReading(
+        number=3, profile="2g.20gb", start=4, size=2, values={ENGINE_ACTIVE: 0.31}
+    )
+    silent = InstanceReading(number=4, profile="1g.10gb", values={})
+
+    assert (mask_of(busy), instance_percent(busy)) == (0b110000, 31)
+    assert (mask_of(silent), instance_percent(silent)) == (0, None)
