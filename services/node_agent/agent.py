@@ -126,8 +126,10 @@ class Agent:
             if live.problem:
                 log.warning("no GPU is read", problem=live.problem)
             await asyncio.sleep(1.0)
-        if booted_lately(UPTIME):
-            live.tell([HealthEvent(gpu=WHOLE_NODE, kind=HealthEventKind.BOOTED)])
+        uptime = uptime_seconds(UPTIME)
+        if uptime < BOOTED_SECONDS:
+            booted = HealthEventKind.BOOTED
+            live.tell([HealthEvent(gpu=WHOLE_NODE, kind=booted, code=int(uptime))])
         await reporter.run()
 
     async def _serve(self, reporter: Reporter) -> None:
@@ -141,9 +143,9 @@ class Agent:
         return self._live.problem if self._live is not None else ""
 
 
-def booted_lately(uptime: Path) -> bool:
-    """Whether the machine was started less than ten minutes ago; false where that is not told."""
+def uptime_seconds(uptime: Path) -> float:
+    """For how long the machine runs; infinite where that is not told."""
     try:
-        return float(uptime.read_text().split()[0]) < BOOTED_SECONDS
+        return float(uptime.read_text().split()[0])
     except (OSError, ValueError, IndexError):
-        return False
+        return float("inf")

@@ -24,7 +24,7 @@ from shared.core.health.breaker import may_drain
 from shared.core.health.device import TAKES_WORK, DeviceHealth, DeviceState, Sign
 from shared.core.health.events import WHOLE_NODE, HealthEventKind
 from shared.core.health.ladder import DRAINS, LadderVerdict, Remedy
-from shared.core.model.nouns import GpuShare, Node
+from shared.core.model.nouns import Gpu, GpuShare, Node
 from shared.core.model.reason import Reason
 from shared.core.model.value import Value
 from shared.events.deadlines import deadline_message
@@ -75,6 +75,8 @@ class DeviceHealths:
         self._devices: dict[Key, DeviceHealth] = {}
         self._touched: dict[Key, None] = {}
         self._draining: dict[Key, None] = {}
+        self._timed: dict[Key, None] = {}
+        """Devices that leave their state by themselves."""
         self._drained_ms: dict[str, list[int]] = {}
         """When GPUs of a flavor were drained by a rule, the last first in no order."""
 
@@ -87,13 +89,22 @@ class DeviceHealths:
             return
         if fact.gpu == WHOLE_NODE:
             self._node_told(fact)
-        for gpu in node.gpus:
-            if (fact.gpu == gpu.index and fact.uuid in {"", gpu.uuid}) or (
-                fact.gpu == WHOLE_NODE
-                and fact.kind in _ON_RESET
-                and (fact.node, gpu.index) in self._devices
-            ):
-                self._told(message, fact, (node, gpu.index, gpu.uuid))
+            for gpu in node.gpus:
+                if fact.kind in _ON_RESET and self._precedes(fact, (fact.node, gpu.index)):
+                    self._told(message, fact, (node, gpu))
+        else:
+            meant = _meant(node, fact)
+            if meant is not None:
+                self._told(message, fact, (node, meant))
+
+    def _precedes(self, fact: HealthEventReported, key: Key) -> bool:
+        """Whether the device came to its state before the machine was started, or returned.
+
+        An agent that starts again tells of the same start of its machine once more.
+        """
+        known = self._devices.get(key)
+        started_ms = self._state.unit.now_ms - 1000 * fact.code
+        return known is not None and known.since_ms < started_ms
 
     def _node_told(self, fact: HealthEventReported) -> None:
         """A driver that does not answer for any GPU: the node is drained if it stays so."""
@@ -113,9 +124,9 @@ class DeviceHealths:
             self._forget(key)
 
     def _told(
-        self, message: Received, fact: HealthEventReported, device: tuple[Node, int, str]
+        self, message: Received, fact: HealthEventReported, device: tuple[Node, Gpu]
     ) -> None:
-        node, index, uuid = device
+        node, index, uuid = device[0], device[1].index, device[1].uuid
         known = self._devices.get((node.name, index))
         if known is None or known.uuid != uuid:
             known = DeviceHealth(node=node.name, gpu=index, uuid=uuid)
@@ -205,16 +216,17 @@ class DeviceHealths:
     # ── time ──
 
     def due(self, now_ms: int) -> list[Received]:
-        """Devices for which the time of their state is over, as messages. O(devices known)."""
+        """Devices for which the time of their state is over, as messages. O(those with a time)."""
+        timed = (self._devices[key] for key in self._timed)
         return [
             deadline_message(KIND, f"{one.node}/{one.gpu}", one.since_ms, one.until_ms)
-            for one in self._devices.values()
-            if 0 < one.until_ms <= now_ms
+            for one in timed
+            if one.until_ms <= now_ms
         ]
 
     def next_due_ms(self) -> int | None:
-        """When the first leaves its state; None for never. O(devices known)."""
-        return min((one.until_ms for one in self._devices.values() if one.until_ms), default=None)
+        """When the first leaves its state; None for never. O(those with a time)."""
+        return min((self._devices[key].until_ms for key in self._timed), default=None)
 
     def expired(self, subject: str, cause: Received) -> None:
         """The time of a device may be over."""
@@ -287,13 +299,20 @@ class DeviceHealths:
         self._state.unit.tell_about(fact, after.node, message)
 
     def _keep(self, device: DeviceHealth) -> None:
+        self._know(device)
+        self._touched[device.node, device.gpu] = None
+
+    def _know(self, device: DeviceHealth) -> None:
         key = device.node, device.gpu
         self._devices[key] = device
-        self._touched[key] = None
+        self._timed.pop(key, None)
+        if device.until_ms:
+            self._timed[key] = None
 
     def _forget(self, key: Key) -> None:
         del self._devices[key]
         self._draining.pop(key, None)
+        self._timed.pop(key, None)
         self._touched[key] = None
 
     # ── rows ──
@@ -302,7 +321,7 @@ class DeviceHealths:
         """After the nodes, the workloads and the drains."""
         for known in map(_decoder.decode, await ROWS.read(reader)):
             key = known.node, known.gpu
-            self._devices[key] = known
+            self._know(known)
             if known.state not in TAKES_WORK:
                 self._put(key, known.state)
 
@@ -312,6 +331,19 @@ class DeviceHealths:
         known = self._devices
         saved = {_name(key): _encode(known[key]) for key in touched if key in known}
         return ROWS.writes(saved, [_name(key) for key in touched if key not in known])
+
+
+def _meant(node: Node, fact: HealthEventReported) -> Gpu | None:
+    """The device of a sign: by its UUID, as a cluster may number GPUs otherwise than the driver.
+
+    By its index where the node does not name its GPUs, or the sign does not; None: another one.
+    """
+    if fact.uuid:
+        for gpu in node.gpus:
+            if gpu.uuid == fact.uuid:
+                return gpu
+    at_place = next((gpu for gpu in node.gpus if gpu.index == fact.gpu), None)
+    return at_place if at_place is not None and not (fact.uuid and at_place.uuid) else None
 
 
 def _name(key: Key) -> str:

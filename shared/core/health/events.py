@@ -35,7 +35,8 @@ class HealthEventKind(StrEnum):
     RETURNED = "returned"
     """A device that was lost or unresponsive answers again."""
     BOOTED = "booted"
-    """The machine was started, or its driver loaded, anew: whatever was reset is reset."""
+    """The machine was started, or its driver loaded, anew, `code` seconds ago: whatever was reset
+    is reset."""
 
 
 def problem_of(*, gpu: int, instance: int, code: int, detail: str) -> str:

@@ -10,6 +10,7 @@ from shared.core.health.events import HealthEventKind as Kind
 from shared.core.health.ladder import DAY_MS, LadderLimits
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
+from shared.core.model.value import replace
 from shared.events.nodes import (
     DeviceHealthChanged,
     HealthEventReported,
@@ -186,6 +187,8 @@ def test_a_machine_that_was_started_anew_resets_the_devices_that_were_out():
     driver = fleet(nodes=1)
     driver.send(xid(119, gpu=1), xid(119, gpu=2))
 
+    driver.wait(1)
+
     out = driver.send(told(Kind.BOOTED, gpu=-1))
 
     assert steps(out) == [("n1", 1, S.PROBATION), ("n1", 2, S.PROBATION)]
@@ -291,3 +294,30 @@ def test_a_driver_that_answers_again_in_time_drains_nothing():
 
     assert driver.send(told(Kind.RETURNED, gpu=-1)) == []
     assert driver.wait(200) == []
+
+
+def test_a_sign_is_of_the_device_with_its_uuid_whatever_its_number():
+    driver = fleet(nodes=1)
+
+    out = driver.send(xid(119, gpu=0, uuid="n1-5"))
+
+    assert steps(out)[0] == ("n1", 5, S.DRAINING)
+
+
+def test_where_a_node_does_not_name_its_gpus_the_number_counts():
+    driver = fleet(nodes=0)
+    node = a_node("n1", gpus=2)
+    unnamed = tuple(replace(gpu, uuid="") for gpu in node.gpus)
+    driver.send(reported(replace(node, gpus=unnamed)))
+
+    assert steps(driver.send(xid(119, gpu=1, uuid="GPU-x")))[0] == ("n1", 1, S.DRAINING)
+
+
+def test_a_start_of_the_machine_before_the_error_resets_nothing():
+    driver = fleet(nodes=1, gpus=1)
+    driver.wait(100)
+    driver.send(xid(119))
+    driver.wait(60)
+
+    assert steps(driver.send(told(Kind.BOOTED, 120, gpu=-1))) == []
+    assert steps(driver.send(told(Kind.BOOTED, 30, gpu=-1))) == [("n1", 0, S.PROBATION)]
