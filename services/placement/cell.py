@@ -76,7 +76,7 @@ class Cell:
         await self.drains.load(reader)
         await self.shunning.load(reader)
         await self.takeovers.load(reader)
-        await self.health.load(reader)
+        await self.health.records.load(reader)
         self.cycle.load()
         self.growth.load()
         self.queue_drains.load()
@@ -109,7 +109,7 @@ class Cell:
         outcome.writes.extend(self.drains.writes())
         outcome.writes.extend(self.shunning.writes(changed))
         outcome.writes.extend(self.takeovers.writes())
-        outcome.writes.extend(self.health.writes())
+        outcome.writes.extend(self.health.records.writes())
         outcome.writes.extend(state.queue_order.writes())
         outcome.writes.extend(state.spent_budgets.writes())
         outcome.writes.extend(ledger_writes(self.fleet, self.quotas, state))
@@ -123,7 +123,7 @@ class Cell:
         nodes = (
             *self.switching.due(now_ms),
             *self.shunning.due(now_ms),
-            *self.health.due(now_ms),
+            *self.health.records.due(now_ms),
         )
         kept = (*self.state.promises.due(now_ms), *self.state.quota_heads.due(now_ms))
         return [*self.state.deadlines.passed(now_ms), *kept, *rest, *nodes]
@@ -137,7 +137,7 @@ class Cell:
             self.growth.next_due_ms(),
             self.switching.next_due_ms(),
             self.shunning.next_due_ms(),
-            self.health.next_due_ms(),
+            self.health.records.next_due_ms(),
             self.state.promises.next_due_ms(),
             self.state.quota_heads.next_due_ms(),
         )

@@ -6,7 +6,7 @@ from typing import Final
 
 from services.placement.backfill import promise_news, quota_heads
 from services.placement.cell import Action, Cell
-from services.placement.nodes import device_health, shunning, switching
+from services.placement.nodes import device_records, shunning, switching
 from services.placement.state.records import Record
 from services.placement.unit.deadlines import TIME_TO_LIVE
 from services.placement.workloads import owner_commands, transitions
@@ -19,7 +19,7 @@ def passed(cell: Cell, message: Received, fact: DeadlinePassed) -> None:
     """The workload that is due; a deadline that no longer stands does nothing."""
     if fact.kind == switching.KIND:
         cell.switching.look(message)
-    elif fact.kind == device_health.KIND:
+    elif fact.kind == device_records.KIND:
         cell.health.expired(fact.subject, message)
     elif fact.kind == shunning.KIND:
         cell.shunning.expired(fact.subject, message)

@@ -16,6 +16,7 @@ def inventory(cell: Cell, message: Received, fact: nodes.NodeInventoryReported) 
     if not cell.fleet.report(fact):
         return
     cell.drains.put(fact.node.name)
+    cell.health.inventory(fact.node)
     cell.takeovers.inventory(message, fact.node)
     cell.state.unit.freed_nodes[fact.node.name] = message
     if not fact.node.ready:

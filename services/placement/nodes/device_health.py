@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
+from services.placement.nodes.device_records import DeviceRecords, Key
 from services.placement.nodes.drains import Drains
 from services.placement.preemption.evictions import Evictions
-from services.placement.state.bodies import Bodies
 from services.placement.state.fleet import Fleet
 from services.placement.state.records import Record
 from services.placement.unit.cell_state import CellState
@@ -27,25 +25,14 @@ from shared.core.health.ladder import DRAINS, LadderVerdict, Remedy
 from shared.core.model.nouns import Gpu, GpuShare, Node
 from shared.core.model.reason import Reason
 from shared.core.model.value import Value
-from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received
 from shared.events.nodes import DeviceHealthChanged, HealthEventReported
-from shared.ports.reader import Reader
-from shared.ports.store import Write
 
-KIND: Final = "device"
-"""Kind of the deadline at which a device leaves its state by itself."""
-ROWS: Final = Bodies("placement.device_health", "device")
 DRAINED_MAX: Final = 10_000
 """Times of automatic drains that are kept; more than the breaker ever allows in an hour."""
 UNRESPONSIVE_MS: Final = 300_000
 """A node whose driver does not answer for so long is drained."""
 _ON_RESET: Final = frozenset({HealthEventKind.RETURNED, HealthEventKind.BOOTED})
-_encode: Final = msgspec.json.Encoder().encode
-_decoder: Final = msgspec.json.Decoder(DeviceHealth)
-
-Key = tuple[str, int]
-"""(node, index of the GPU)."""
 
 
 class HealthPolicy(Value, frozen=True, kw_only=True):
@@ -72,11 +59,7 @@ class DeviceHealths:
         self._state, self._fleet = state, fleet
         self._drains, self._evictions = drains, evictions
         self._policy = policy
-        self._devices: dict[Key, DeviceHealth] = {}
-        self._touched: dict[Key, None] = {}
-        self._draining: dict[Key, None] = {}
-        self._timed: dict[Key, None] = {}
-        """Devices that leave their state by themselves."""
+        self.records = DeviceRecords(fleet, drains)
         self._drained_ms: dict[str, list[int]] = {}
         """When GPUs of a flavor were drained by a rule, the last first in no order."""
 
@@ -102,15 +85,15 @@ class DeviceHealths:
 
         An agent that starts again tells of the same start of its machine once more.
         """
-        known = self._devices.get(key)
+        known = self.records.get(key)
         started_ms = self._state.unit.now_ms - 1000 * fact.code
         return known is not None and known.since_ms < started_ms
 
     def _node_told(self, fact: HealthEventReported) -> None:
         """A driver that does not answer for any GPU: the node is drained if it stays so."""
         key, now_ms = (fact.node, WHOLE_NODE), self._state.unit.now_ms
-        if fact.kind is HealthEventKind.UNRESPONSIVE and key not in self._devices:
-            self._keep(
+        if fact.kind is HealthEventKind.UNRESPONSIVE and self.records.get(key) is None:
+            self.records.keep(
                 DeviceHealth(
                     node=fact.node,
                     gpu=WHOLE_NODE,
@@ -120,14 +103,14 @@ class DeviceHealths:
                     until_ms=now_ms + UNRESPONSIVE_MS,
                 )
             )
-        elif fact.kind in _ON_RESET and key in self._devices:
-            self._forget(key)
+        elif fact.kind in _ON_RESET and self.records.get(key) is not None:
+            self.records.forget(key)
 
     def _told(
         self, message: Received, fact: HealthEventReported, device: tuple[Node, Gpu]
     ) -> None:
         node, index, uuid = device[0], device[1].index, device[1].uuid
-        known = self._devices.get((node.name, index))
+        known = self.records.get((node.name, index))
         if known is None or known.uuid != uuid:
             known = DeviceHealth(node=node.name, gpu=index, uuid=uuid)
         sign = Sign(
@@ -149,7 +132,7 @@ class DeviceHealths:
             if verdict.remedy in DRAINS and after.state is not known.state:
                 self._empty(message, node, after, (verdict, sign))
         else:
-            self._keep(ladder.noted(known, sign))
+            self.records.keep(ladder.noted(known, sign))
             self._tell(message, known, after, sign.text, done=False)
 
     def _allowed(self, node: Node, after: DeviceHealth, verdict: LadderVerdict) -> bool:
@@ -190,52 +173,45 @@ class DeviceHealths:
 
     def uncordon(self, message: Received, node: str) -> None:
         """An operator vouches for the node, so for all of its devices."""
-        for key, known in list(self._devices.items()):
-            if key[0] == node and known.gpu != WHOLE_NODE:
+        for known in self.records.of_node(node):
+            if known.gpu != WHOLE_NODE:
                 after = ladder.restored(known, self._state.unit.now_ms)
                 self._step(message, known, after, "an operator")
-                self._forget(key)
+            self.records.forget((node, known.gpu))
+
+    def inventory(self, node: Node) -> None:
+        """A device in the place of another one begins without the other's past."""
+        names = {gpu.index: gpu.uuid for gpu in node.gpus}
+        for known in self.records.of_node(node.name):
+            if known.uuid and names.get(known.gpu, known.uuid) not in {"", known.uuid}:
+                self.records.forget((node.name, known.gpu))
+                self._drains.put(node.name)
 
     def removed(self, node: str) -> None:
         """The machine is gone, with its devices."""
-        for key in [key for key in self._devices if key[0] == node]:
-            self._fleet.out_of_service.discard(key)
-            self._forget(key)
+        for known in self.records.of_node(node):
+            self.records.forget((node, known.gpu))
 
     def settle(self) -> None:
         """At the end of a unit: what is drained is quarantined. O(devices that drain)."""
         cause = self._state.unit.last_cause
         if cause is None:
             return
-        for key in list(self._draining):
-            if not any(True for _ in self._holders(*key)):
-                known = self._devices[key]
+        for known in self.records.draining():
+            if not any(True for _ in self._holders(known.node, known.gpu)):
                 after = ladder.drained(known, self._state.unit.now_ms, self._policy.limits)
                 self._step(cause, known, after, "nothing runs on it")
 
     # ── time ──
 
-    def due(self, now_ms: int) -> list[Received]:
-        """Devices for which the time of their state is over, as messages. O(those with a time)."""
-        timed = (self._devices[key] for key in self._timed)
-        return [
-            deadline_message(KIND, f"{one.node}/{one.gpu}", one.since_ms, one.until_ms)
-            for one in timed
-            if one.until_ms <= now_ms
-        ]
-
-    def next_due_ms(self) -> int | None:
-        """When the first leaves its state; None for never. O(those with a time)."""
-        return min((self._devices[key].until_ms for key in self._timed), default=None)
-
     def expired(self, subject: str, cause: Received) -> None:
         """The time of a device may be over."""
         node, _, gpu = subject.rpartition("/")
-        known = self._devices.get((node, int(gpu)))
+        known = self.records.get((node, int(gpu)))
         if known is None or not 0 < known.until_ms <= self._state.unit.now_ms:
             return
         if known.gpu == WHOLE_NODE:
-            self._forget((node, WHOLE_NODE))
+            self.records.forget((node, WHOLE_NODE))
             if self._policy.acts:
                 minutes = UNRESPONSIVE_MS // 60_000
                 why = f"its driver does not answer for {minutes} minutes"
@@ -255,24 +231,12 @@ class DeviceHealths:
                 yield record
 
     def _step(self, message: Received, known: DeviceHealth, after: DeviceHealth, why: str) -> None:
-        self._keep(after)
+        self.records.keep(after)
         if after.state is known.state:
             return
-        key = known.node, known.gpu
-        self._put(key, after.state)
         if known.state not in TAKES_WORK and after.state in TAKES_WORK:
             self._state.unit.freed_nodes[known.node] = message
         self._tell(message, known, after, why, done=True)
-
-    def _put(self, key: Key, state: DeviceState) -> None:
-        """Let searches see the device as it may be used now."""
-        out = self._fleet.out_of_service
-        (out.discard if state in TAKES_WORK else out.add)(key)
-        self._draining.pop(key, None)
-        if state is DeviceState.DRAINING:
-            self._draining[key] = None
-        if key[0] in self._fleet.present:
-            self._drains.put(key[0])
 
     def _tell(
         self,
@@ -298,40 +262,6 @@ class DeviceHealths:
         )
         self._state.unit.tell_about(fact, after.node, message)
 
-    def _keep(self, device: DeviceHealth) -> None:
-        self._know(device)
-        self._touched[device.node, device.gpu] = None
-
-    def _know(self, device: DeviceHealth) -> None:
-        key = device.node, device.gpu
-        self._devices[key] = device
-        self._timed.pop(key, None)
-        if device.until_ms:
-            self._timed[key] = None
-
-    def _forget(self, key: Key) -> None:
-        del self._devices[key]
-        self._draining.pop(key, None)
-        self._timed.pop(key, None)
-        self._touched[key] = None
-
-    # ── rows ──
-
-    async def load(self, reader: Reader) -> None:
-        """After the nodes, the workloads and the drains."""
-        for known in map(_decoder.decode, await ROWS.read(reader)):
-            key = known.node, known.gpu
-            self._know(known)
-            if known.state not in TAKES_WORK:
-                self._put(key, known.state)
-
-    def writes(self) -> list[Write]:
-        """The rows that changed since the last call."""
-        touched, self._touched = self._touched, {}
-        known = self._devices
-        saved = {_name(key): _encode(known[key]) for key in touched if key in known}
-        return ROWS.writes(saved, [_name(key) for key in touched if key not in known])
-
 
 def _meant(node: Node, fact: HealthEventReported) -> Gpu | None:
     """The device of a sign: by its UUID, as a cluster may number GPUs otherwise than the driver.
@@ -344,11 +274,6 @@ def _meant(node: Node, fact: HealthEventReported) -> Gpu | None:
                 return gpu
     at_place = next((gpu for gpu in node.gpus if gpu.index == fact.gpu), None)
     return at_place if at_place is not None and not (fact.uuid and at_place.uuid) else None
-
-
-def _name(key: Key) -> str:
-    node, gpu = key
-    return f"{node}/{gpu}"
 
 
 def _indexes(shares: tuple[GpuShare, ...]) -> set[int]:

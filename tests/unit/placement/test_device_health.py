@@ -321,3 +321,16 @@ def test_a_start_of_the_machine_before_the_error_resets_nothing():
 
     assert steps(driver.send(told(Kind.BOOTED, 120, gpu=-1))) == []
     assert steps(driver.send(told(Kind.BOOTED, 30, gpu=-1))) == [("n1", 0, S.PROBATION)]
+
+
+def test_a_new_device_in_the_place_of_a_broken_one_takes_work():
+    driver = fleet(nodes=1, gpus=1)
+    driver.send(told(Kind.ROW_REMAP_FAILURE, 1))
+    driver.send(nominated(a_workload("w1", gpus=1)))
+    assert driver.state("w1") is State.QUEUED
+    node = a_node("n1", gpus=1)
+    other = tuple(replace(gpu, uuid="GPU-new") for gpu in node.gpus)
+
+    driver.send(reported(replace(node, gpus=other), generation=2))
+
+    assert driver.state("w1") is State.PLACED
