@@ -21,6 +21,7 @@ from shared.core.quota.fair_share import SHARE_ONE
 from shared.ports.clock import Clock
 
 MILLI_MS_PER_GPU_SECOND: Final = GPU_MILLI * 1_000
+LEAKS_MAX: Final = 200
 INFINITE: Final = float("inf")
 
 Labels = tuple[str, ...]
@@ -58,6 +59,8 @@ class Gauges(Collector):
         text = "Nodes on which nothing is started for a while, as work did not start there."
         shunned = _one_label(fleet.shunned_nodes(memory))
         yield _gauge("muster_nodes_shunned", text, "flavor", shunned)
+        text = "Rise of used memory on GPUs where it leaks, MiB an hour; the largest 200."
+        yield _gauge("muster_gpu_leak_mib_per_hour", text, "node gpu", _leaks(memory))
         text = "GPUs that are not healthy by the ladder of health, by its state."
         yield _gauge("muster_gpu_health", text, "flavor state", fleet.on_ladder(memory))
         text = "Nodes whose agent is not heard while those of most others are."
@@ -113,6 +116,11 @@ class Gauges(Collector):
             key = (self._team(team), *rest)
             summed[key] = summed.get(key, 0) + value
         return summed
+
+
+def _leaks(memory: MonitoringMemory) -> dict[Labels, float]:
+    worst = sorted(memory.leaks.copy().items(), key=lambda one: -one[1])[:LEAKS_MAX]
+    return {(node, str(gpu)): mib for (node, gpu), mib in worst}
 
 
 def _quota(memory: MonitoringMemory) -> Iterator[Metric]:

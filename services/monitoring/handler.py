@@ -18,6 +18,7 @@ from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
 from services.monitoring.memory import DEBT, QUOTA, Debt, MonitoringMemory
 from services.monitoring.silence import Silence
+from services.monitoring.trends import Trends
 from services.monitoring.workloads import Workloads
 from shared.core.telemetry.usage import ReportedUse, problem_of_time, problem_of_use
 from shared.events import nodes, organisation, quotas, registry, topics, workloads
@@ -63,6 +64,7 @@ class MonitoringHandler:
         self._rows = CostRows()
         self._idle = Idle(memory, self._cell)
         self._silence = Silence(memory, self._cell)
+        self._trends = Trends(memory)
         self._counts.clear()
         self._actions: dict[type, Action] = {
             workloads.WorkloadQueued: self._queued,
@@ -146,6 +148,8 @@ class MonitoringHandler:
             self._count(metrics.REPORTS_REFUSED.labels(self.node(fact.node), field).inc)
             return []
         fleet.used(self.memory, fact, message.logged_ms)
+        for _ in self._trends.reported(fact, message.logged_ms):
+            self._count(metrics.TRENDS.labels("leak").inc)
         told = self._silence.reported(message, fact.node)
         return told + self._idle.reported(message, fact)
 

@@ -133,6 +133,8 @@ class MonitoringMemory:
         """Nodes whose agent was heard once, in the order in which they were heard last."""
         self.steps: dict[tuple[str, int], DeviceState] = {}
         """Where devices are on the ladder of health, by (node, index); no healthy ones."""
+        self.leaks: dict[tuple[str, int], float] = {}
+        """GPUs on which memory leaks, by (node, index): MiB an hour. In memory alone."""
         self.silent: dict[str, int] = {}
         """Nodes that are told to be silent: when each was heard last."""
         self.states: Counter[tuple[str, str]] = Counter()

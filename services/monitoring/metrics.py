@@ -31,6 +31,12 @@ REFUSALS: Final = Counter(
 )
 EVICTIONS: Final = Counter("muster_evictions_total", "Attempts that were stopped.", ["reason"])
 PLACEMENTS: Final = Counter("muster_placements_total", "Attempts that got devices.", ["flavor"])
+TRENDS: Final = Counter(
+    "muster_trends_total",
+    "Slow changes that were found on GPUs; leak: used memory rises.",
+    ["trend"],
+)
+TRENDS.labels("leak")  # so that the first one is an increase
 HEALTH_STEPS: Final = Counter(
     "muster_health_steps_total",
     "Steps of GPUs on the ladder of health; done is false where they were only told.",
