@@ -25,6 +25,11 @@ POD_ENDS: Final = (
     "muster.bind.refused.v1",
 )
 RESIZE_ENDS: Final = ("muster.pods.resized.v1", "muster.resize.refused.v1")
+OF_SAMPLES: Final = frozenset(
+    f"muster.{name}.v1"
+    for name in ("idleness.noticed", "idleness.ended", "node.silent", "node.heard")
+)
+"""Caused by reports of use: samples that are kept for an hour and are in no inbox."""
 POD_FACTS: Final = ("muster.pods.bound.v1", "muster.pods.running.v1", *POD_ENDS, *RESIZE_ENDS)
 
 
@@ -196,6 +201,8 @@ def _check_causation(findings: Findings, evidence: Evidence) -> None:
         if record.source.split("/", 1)[0] not in schemas or not evidence.log.covered(record):
             continue
         findings.checked += 1
+        if record.causation_id and record.type in OF_SAMPLES:
+            continue
         if record.causation_id not in known:
             cause = record.causation_id or "nothing"
             findings.add(record.id, f"{record.type} is caused by {cause}: no event")
