@@ -32,6 +32,11 @@ DRAINED_MAX: Final = 10_000
 """Times of automatic drains that are kept; more than the breaker ever allows in an hour."""
 UNRESPONSIVE_MS: Final = 300_000
 """A node whose driver does not answer for so long is drained."""
+_NEXT_STEPS: Final = {
+    DeviceState.QUARANTINED: "; reset the GPU, then it is on probation",
+    DeviceState.LOST: "; reset the GPU or restart its node, then it is on probation",
+    DeviceState.FAILED: "; repair or replace it, then uncordon its node",
+}
 _ON_RESET: Final = frozenset({HealthEventKind.RETURNED, HealthEventKind.BOOTED})
 
 
@@ -200,7 +205,7 @@ class DeviceHealths:
         for known in self.records.draining():
             if not any(True for _ in self._holders(known.node, known.gpu)):
                 after = ladder.drained(known, self._state.unit.now_ms, self._policy.limits)
-                self._step(cause, known, after, "nothing runs on it")
+                self._step(cause, known, after, known.signs[-1].text)
 
     # ── time ──
 
@@ -257,7 +262,8 @@ class DeviceHealths:
             rule=after.rule,
             done=done,
             until_ms=after.until_ms,
-            message=f"GPU {after.gpu} of node {after.node} {would} {after.state.value}: {why}",
+            message=f"GPU {after.gpu} of node {after.node} {would} {after.state.value}: {why}"
+            + (_NEXT_STEPS.get(after.state, "") if done else ""),
             cell=self._state.cell,
         )
         self._state.unit.tell_about(fact, after.node, message)

@@ -94,6 +94,10 @@ def test_an_error_of_memory_moves_the_work_at_once_with_its_place_kept():
 
     after = gone(driver, "w1")
 
+    (quarantined,) = only(after, DeviceHealthChanged)
+    assert quarantined.message == (
+        f"GPU 3 of node {bad} is quarantined: XID 48; reset the GPU, then it is on probation"
+    )
     (requeued,) = only(after, WorkloadRequeued)
     assert requeued.workload_id == "w1"
     assert steps(after) == [(bad, 3, S.QUARANTINED)]
