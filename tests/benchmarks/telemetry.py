@@ -27,6 +27,13 @@ from tests.support.system import Stage, launch
 
 ERRORS: Final = 40
 """XIDs whose consequences are timed; each on a GPU of another node."""
+GROUP: Final = {
+    "name": "n",
+    "flavor": "default",
+    "product": "NVIDIA-H100-80GB-HBM3",
+    "gpus": 8,
+    "gpu_memory_mib": 81_559,
+}
 STEP_SQL: Final = (
     "SELECT at_ms FROM gateway.device_health WHERE node = $1 AND gpu = $2 AND state <> 'healthy'"
 )
@@ -36,13 +43,16 @@ _INBOX_SQL: Final = "SELECT count(*) FROM monitoring.inbox WHERE topic = 'usage.
 
 async def run(nodes: int, seconds: float, workloads: int) -> dict[str, Any]:
     """Start, fill, measure, stop."""
+    described = json.dumps({"groups": [{**GROUP, "count": nodes}]})
     overrides = {
-        "fleet": {"MUSTER_FLEET_NODES": str(nodes), "MUSTER_FLEET_USAGE_SECONDS": "10"},
+        "fleet": {"MUSTER_FLEET_FILE": "", "MUSTER_FLEET_USAGE_SECONDS": "10"},
         "simulated-cluster": {"MUSTER_CLUSTER_START_DELAY_SECONDS": "0"},
         "placement": {"MUSTER_HEALTH_PROBATION_SECONDS": "5"},
     }
     with tempfile.TemporaryDirectory(prefix="muster-bench-", dir="/var/tmp") as name:
-        folder = Path(name) / "system"
+        folder, fleet = Path(name) / "system", Path(name) / "fleet.json"
+        fleet.write_text(described)
+        overrides["fleet"]["MUSTER_FLEET_FILE"] = str(fleet)
         system = await asyncio.to_thread(launch, folder, overrides=overrides, leave_out=())
         stage = Stage(system)
         try:
@@ -51,7 +61,7 @@ async def run(nodes: int, seconds: float, workloads: int) -> dict[str, Any]:
             await stage.until("SELECT count(*) FROM gateway.node", nodes, 120)
             await stage.submit(_specs(workloads), "telemetry")
             held = "SELECT count(*) FROM gateway.workload WHERE state = 'running'"
-            await stage.until(held, workloads, 300, every_seconds=1.0)
+            await stage.until(held, workloads, 60, every_seconds=1.0)
             await asyncio.sleep(20)
             return {**await _at_rest(stage, seconds), **await _errors(stage)}
         finally:
