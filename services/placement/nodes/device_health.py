@@ -132,17 +132,20 @@ class DeviceHealths:
         after = ladder.follow(
             ladder.noted(known, sign), verdict, self._state.unit.now_ms, self._policy.limits
         )
-        if after.state is known.state or self._allowed(node, after, verdict):
+        drains_node = verdict.remedy is Remedy.DRAIN_NODE and not self._drains.closed(node.name)
+        unchanged = after.state is known.state and not drains_node
+        if unchanged or self._allowed(node, known, verdict):
             self._step(message, known, after, sign.text)
-            if verdict.remedy in DRAINS and after.state is not known.state:
+            if verdict.remedy in DRAINS and not unchanged:
                 self._empty(message, node, after, (verdict, sign))
         else:
             self.records.keep(ladder.noted(known, sign))
             self._tell(message, known, after, sign.text, done=False)
 
-    def _allowed(self, node: Node, after: DeviceHealth, verdict: LadderVerdict) -> bool:
-        """Whether what takes a device out may be done; what only tells always may."""
-        if after.state in TAKES_WORK or verdict.remedy in {Remedy.LOSE, Remedy.RESET_SEEN}:
+    def _allowed(self, node: Node, known: DeviceHealth, verdict: LadderVerdict) -> bool:
+        """Whether what takes a device, or its node, out may be done; all else always may."""
+        takes_out = known.state in TAKES_WORK or verdict.remedy is Remedy.DRAIN_NODE
+        if verdict.remedy not in DRAINS or not takes_out:
             return True
         if not self._policy.acts:
             return False

@@ -73,9 +73,13 @@ class Drains:
         text += f": {note}" if note else ""
         self._stop(message, command.node, reason, text, note=note)
 
+    def closed(self, node: str) -> bool:
+        """Whether nothing is started there already, by whatever word."""
+        return node in self._cordons
+
     def drain(self, message: Received, node: str, text: str) -> None:
         """A device of it asks for a restart of the machine: an operator gives it back."""
-        if node not in self._cordons:
+        if not self.closed(node):
             self._stop(message, node, Reason.DRAINED, text)
 
     def fence(self, message: Received, command: nodes.FenceNode) -> None:

@@ -155,8 +155,15 @@ def follow(
     if drains and state in {DeviceState.HEALTHY, DeviceState.SUSPECT, DeviceState.PROBATION}:
         draining = _become(known, DeviceState.DRAINING, verdict.rule, now_ms)
         return replace(draining, fails=remedy is Remedy.FAIL)
-    if remedy is Remedy.FAIL and state is DeviceState.QUARANTINED:
-        return _become(known, DeviceState.FAILED, verdict.rule, now_ms)
+    return _fail(known, verdict.rule, now_ms) if remedy is Remedy.FAIL else known
+
+
+def _fail(known: DeviceHealth, rule: str, now_ms: int) -> DeviceHealth:
+    """A device that is out already is out for good: at once, or when it is drained."""
+    if known.state is DeviceState.DRAINING:
+        return replace(known, rule=rule, fails=True)
+    if known.state is DeviceState.QUARANTINED:
+        return _become(known, DeviceState.FAILED, rule, now_ms)
     return known
 
 

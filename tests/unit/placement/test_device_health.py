@@ -343,6 +343,46 @@ def test_a_new_device_in_the_place_of_a_broken_one_takes_work():
     assert driver.state("w1") is State.PLACED
 
 
+def test_what_observes_evicts_nothing_of_a_lost_device():
+    driver = fleet(nodes=1, acts=False)
+    running(driver, a_workload("w1", gpus=8))
+
+    (fact,) = driver.send(told(Kind.LOST))
+
+    assert (fact.after, fact.done, driver.state("w1")) == (S.LOST, False, State.RUNNING)
+
+
+def test_lost_devices_count_for_the_breaker():
+    driver = fleet(nodes=2)
+    driver.send(*(told(Kind.LOST, gpu=gpu) for gpu in range(8)))
+
+    (fact,) = driver.send(told(Kind.LOST, node="n2"))
+
+    assert (fact.after, fact.done) == (S.LOST, False)
+
+
+def test_a_row_that_cannot_be_replaced_while_it_drains_takes_the_device_out_for_good():
+    driver = fleet(nodes=1, gpus=1)
+    running(driver, a_workload("w1", gpus=1))
+    driver.send(xid(119))
+    driver.send(told(Kind.ROW_REMAP_FAILURE, 1))
+
+    assert steps(gone(driver, "w1")) == [("n1", 0, S.FAILED)]
+
+
+def test_a_device_that_is_out_already_may_still_drain_its_node():
+    driver = fleet(nodes=1, gpus=4)
+    running(driver, a_workload("w1", gpus=1))
+    ((_, gpu),) = gpus_of(driver, "w1")
+    other = (gpu + 1) % 4
+    driver.send(xid(119, gpu=other))
+
+    (cordoned,) = only(driver.send(xid(79, gpu=other)), NodeCordoned)
+
+    assert "XID 79" in cordoned.message
+    assert driver.state("w1") is State.EVICTING
+
+
 class RandomFaults:
     """Work, ends, signs, starts anew and operators in any order; the driver checks the ledger."""
 
