@@ -76,7 +76,6 @@ class MonitoringHandler:
             quotas.DebtsTold: self._debts,
             nodes.NodeInventoryReported: lambda fact: fleet.inventory(memory, fact),
             nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
-            nodes.NodeRemoved: self._removed,
             nodes.NodeShunned: lambda fact: fleet.shunned(memory, fact.node, shunned=True),
             nodes.DeviceHealthChanged: self._step,
             nodes.NodeDevicesLearned: self._workloads.learned,
@@ -103,7 +102,8 @@ class MonitoringHandler:
 
     def reads(self) -> Collection[type[Wire]]:
         """The payloads that have an action."""
-        return (organisation.FlavorApplied, nodes.GpuUsageReported, *self._actions)
+        apart = (organisation.FlavorApplied, nodes.GpuUsageReported, nodes.NodeRemoved)
+        return (*apart, *self._actions)
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the journal; gauges read meanwhile never show a part of it."""
@@ -125,6 +125,9 @@ class MonitoringHandler:
                 rows.price(payload, message.event.time_ms)
             elif isinstance(payload, nodes.GpuUsageReported):
                 emits += self._used(message, payload)
+            elif isinstance(payload, nodes.NodeRemoved):
+                fleet.removed(self.memory, payload)
+                emits += self._silence.removed(message, payload.node)
             else:
                 action = self._actions.get(type(payload))
                 if action is not None:
@@ -158,10 +161,6 @@ class MonitoringHandler:
         done = "true" if fact.done else "false"
         labels = (fact.before.value, fact.after.value, fact.rule, done)
         self._count(metrics.HEALTH_STEPS.labels(*labels).inc)
-
-    def _removed(self, fact: nodes.NodeRemoved) -> None:
-        fleet.removed(self.memory, fact)
-        self._silence.removed(fact.node)
 
     def _deleted(self, deleted: organisation.DocumentDeleted) -> None:
         """Quota tells of its tree; what was priced keeps its price."""

@@ -32,22 +32,25 @@ class Silence:
             self._since_ms = at_ms
         self._newest_ms = max(self._newest_ms, at_ms)
         known = memory.heard.pop(node, None)
-        if known is None:
-            memory.journal.put(AGENT, node, HeardNode(at_ms=at_ms))
-        memory.heard[node] = HeardNode(at_ms=at_ms) if known is None else known.heard(at_ms)
+        one = HeardNode(at_ms=at_ms) if known is None else known.heard(at_ms)
+        memory.heard[node] = one
+        if known is None or one.limit_ms - known.limit_ms >= SILENT_MS_MIN:
+            memory.journal.put(AGENT, node, one)
         emits = []
         if memory.silent.pop(node, None) is not None:
             memory.journal.drop(SILENT, node)
             emits.append(self._emit(NodeHeard(node=node, cell=self._cell), message))
         return emits + list(self._late(message))
 
-    def removed(self, node: str) -> None:
-        """The node is gone: nobody waits for it."""
+    def removed(self, message: Received, node: str) -> list[Emit]:
+        """The node is gone: nobody waits for it, and its silence is over for who hears late."""
         memory = self._memory
         if memory.heard.pop(node, None) is not None:
             memory.journal.drop(AGENT, node)
-        if memory.silent.pop(node, None) is not None:
-            memory.journal.drop(SILENT, node)
+        if memory.silent.pop(node, None) is None:
+            return []
+        memory.journal.drop(SILENT, node)
+        return [self._emit(NodeHeard(node=node, cell=self._cell), message)]
 
     def _late(self, message: Received) -> Iterator[Emit]:
         memory, late = self._memory, []
@@ -56,9 +59,8 @@ class Silence:
                 break  # it and all after it were heard just now
             if name not in memory.silent and one.is_late(self._newest_ms, self._since_ms):
                 late.append((name, one))
-        silent = len(memory.silent)
-        others = len(memory.heard) - silent - len(late)
-        if not may_be_called_silent(len(late), others):
+        missing = len(memory.silent) + len(late)
+        if not may_be_called_silent(missing, len(memory.heard) - missing):
             return
         for name, one in late:
             memory.silent[name] = one.at_ms

@@ -65,7 +65,11 @@ class Shunning:
         assert record.placement is not None
         if self.suspicions:
             for node in dict.fromkeys(pod.node for pod in record.placement.pods):
-                self.forgive(node, Reason.STARTED, cause)
+                known = self.suspicions.get(node)
+                if known is not None and known.silent:  # a start is no word of its agent
+                    self._keep(replace(known, witnesses=(), heard=(), rounds=0))
+                else:
+                    self.forgive(node, Reason.STARTED, cause)
         for node in record.avoids:
             known = self.suspicions.get(node)
             if known is not None:

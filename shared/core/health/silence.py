@@ -23,9 +23,10 @@ class HeardNode(Value, frozen=True, kw_only=True):
     gap_ms: int = 0
 
     def heard(self, at_ms: int) -> HeardNode:
-        """It is heard again; a gap that was a silence is no interval."""
+        """It is heard again; a gap that was a silence is no interval, but the first one is."""
         gap_ms = at_ms - self.at_ms
-        return HeardNode(at_ms=at_ms, gap_ms=gap_ms if gap_ms <= self.limit_ms else self.gap_ms)
+        longest_ms = self.limit_ms if self.gap_ms else SILENT_MS_MAX
+        return HeardNode(at_ms=at_ms, gap_ms=gap_ms if gap_ms <= longest_ms else self.gap_ms)
 
     @property
     def limit_ms(self) -> int:

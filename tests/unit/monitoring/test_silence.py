@@ -78,13 +78,13 @@ def test_while_half_of_the_agents_are_late_none_is_told(cell):
 
 
 async def test_a_restart_forgets_no_node_and_tells_none_twice(cell):
-    cell.all_report(20, "n1", "n2", "n3", "n4")
-    cell.all_report(60, "n2", "n3", "n4", since=30)
+    cell.all_report(20, "n1", "n2", "n3", "n4", "n5")
+    cell.all_report(60, "n2", "n3", "n4", "n5", since=30)
     assert cell.value("muster_nodes_silent") == 1
     await cell.restart()
 
-    assert cell.report("n3", "n4", at=600) == [], "n2 is not late before it could report"
-    assert cell.all_report(640, "n3", "n4", since=610) == [("NodeSilent", "n2")]
+    assert cell.report("n3", "n4", "n5", at=600) == [], "n2 is not late before it could report"
+    assert cell.all_report(640, "n3", "n4", "n5", since=610) == [("NodeSilent", "n2")]
     assert cell.report("n1", at=650) == [("NodeHeard", "n1")]
 
 
@@ -135,3 +135,34 @@ def test_an_agent_whose_clock_is_ahead_does_not_make_others_old(cell):
     cell.report("n1", at=100)
 
     assert set(_recent(cell.handler.memory)) == {"n1", "ahead"}
+
+
+def test_nodes_that_are_silent_already_count_among_those_that_are_late(cell):
+    """One after the other must not become most of the cell."""
+    cell.all_report(20, "n1", "n2", "n3", "n4", "n5")
+    told = cell.all_report(60, "n2", "n3", "n4", "n5", since=30)
+    told += cell.all_report(120, "n3", "n4", "n5", since=70)
+    told += cell.all_report(200, "n4", "n5", since=130)
+
+    assert told == [("NodeSilent", "n1"), ("NodeSilent", "n2")]
+
+
+def test_who_hears_late_of_a_silence_hears_that_the_node_left(cell):
+    cell.all_report(20, "n1", "n2", "n3")
+    cell.all_report(90, "n2", "n3", since=30)
+    outcome = cell.handler.decide([b.received(nodes.NodeRemoved(node="n1", generation=2))], 1)
+
+    assert [(type(one.payload).__name__, one.subject) for one in outcome.emits] == [
+        ("NodeHeard", "n1")
+    ]
+
+
+async def test_an_agent_with_a_long_interval_is_not_silent_between_two_reports(cell):
+    told = []
+    for minute in range(5):
+        told += cell.report("slow", at=60 * minute)
+        told += cell.all_report(60 * minute + 50, "n1", "n2", since=60 * minute)
+        if minute == 2:
+            await cell.restart()
+
+    assert told[2:] == [], "its interval is learned of the first gap"

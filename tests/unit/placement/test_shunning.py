@@ -444,6 +444,18 @@ def test_what_runs_on_a_silent_node_stays():
     assert driver.state("w1") is State.RUNNING
 
 
+def test_a_start_on_a_silent_node_does_not_end_its_silence():
+    driver = fleet(nodes=1)
+    driver.send(nominated(a_workload("w1")))
+    driver.send(NodeSilent(node="n1", since_ms=0, silent_ms=35_000))
+    run(driver, "w1")
+    driver.send(nominated(a_workload("w2")))
+
+    assert driver.state("w2") is State.QUEUED
+    driver.send(NodeHeard(node="n1"))
+    assert driver.state("w2") is State.PLACED
+
+
 def test_a_silent_node_is_tried_again_after_a_day():
     driver = fleet(nodes=1)
     driver.send(NodeSilent(node="n1", since_ms=0, silent_ms=35_000))

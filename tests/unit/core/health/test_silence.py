@@ -24,6 +24,8 @@ def test_an_interval_is_learned_and_a_silence_is_none():
     one = HeardNode(at_ms=0).heard(20_000)
 
     assert one == HeardNode(at_ms=20_000, gap_ms=20_000)
+    assert HeardNode(at_ms=0).heard(90_000).gap_ms == 90_000, "the first gap is an interval"
+    assert HeardNode(at_ms=0).heard(600_001).gap_ms == 0
     assert one.heard(200_000) == HeardNode(at_ms=200_000, gap_ms=20_000)
 
 
