@@ -151,8 +151,9 @@ class MonitoringHandler:
             self._count(metrics.REPORTS_REFUSED.labels(self.node(fact.node), field).inc)
             return []
         fleet.used(self.memory, fact, message.logged_ms)
-        for _ in self._trends.reported(fact, message.logged_ms):
-            self._count(metrics.TRENDS.labels("leak").inc)
+        leaks = self._trends.reported(fact, message.logged_ms)
+        if leaks:
+            self._count(metrics.TRENDS.labels("leak").inc, leaks)
         told = self._silence.reported(message, fact.node)
         return told + self._idle.reported(message, fact)
 

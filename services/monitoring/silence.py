@@ -36,21 +36,19 @@ class Silence:
         memory.heard[node] = one
         if known is None or one.limit_ms - known.limit_ms >= SILENT_MS_MIN:
             memory.journal.put(AGENT, node, one)
-        emits = []
-        if memory.silent.pop(node, None) is not None:
-            memory.journal.drop(SILENT, node)
-            emits.append(self._emit(NodeHeard(node=node, cell=self._cell), message))
-        return emits + list(self._late(message))
+        return [*self._end_of_silence(message, node), *self._late(message)]
 
     def removed(self, message: Received, node: str) -> list[Emit]:
         """The node is gone: nobody waits for it, and its silence is over for who hears late."""
-        memory = self._memory
-        if memory.heard.pop(node, None) is not None:
-            memory.journal.drop(AGENT, node)
-        if memory.silent.pop(node, None) is None:
-            return []
-        memory.journal.drop(SILENT, node)
-        return [self._emit(NodeHeard(node=node, cell=self._cell), message)]
+        if self._memory.heard.pop(node, None) is not None:
+            self._memory.journal.drop(AGENT, node)
+        return list(self._end_of_silence(message, node))
+
+    def _end_of_silence(self, message: Received, node: str) -> Iterator[Emit]:
+        """What is told of a node that was silent; nothing of another one."""
+        if self._memory.silent.pop(node, None) is not None:
+            self._memory.journal.drop(SILENT, node)
+            yield self._emit(NodeHeard(node=node, cell=self._cell), message)
 
     def _late(self, message: Received) -> Iterator[Emit]:
         memory, late = self._memory, []

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from services.monitoring.memory import MonitoringMemory
 from shared.core.health.trends import (
     POINT_MS,
     WARM_UP_MS,
     WINDOW_MS,
-    Leak,
     TrendPoint,
     leak_of,
     point_of,
@@ -31,7 +30,7 @@ Place = tuple[str, int]
 class Course:
     """The course of one GPU under the same work: points in arrays, as a fleet has many."""
 
-    __slots__ = ("at_ms", "bin_ms", "from_ms", "holders", "leaks", "memory", "percent", "samples")
+    __slots__ = ("at_ms", "bin_ms", "from_ms", "holders", "memory", "percent", "samples")
 
     def __init__(self, holders: tuple[str, ...], from_ms: int) -> None:
         self.holders = holders
@@ -39,7 +38,6 @@ class Course:
         self.bin_ms = 0
         self.samples: list[tuple[int, int]] = []
         self.at_ms, self.memory, self.percent = array("q"), array("f"), array("f")
-        self.leaks = False
 
     def add(self, at_ms: int, memory_mib: int, percent: int) -> bool:
         """One more sample; whether a point was made of those before it."""
@@ -68,14 +66,6 @@ class Course:
         return [TrendPoint(at_ms=at, memory_mib=mib, percent=use) for at, mib, use in rows]
 
 
-class FoundLeak(NamedTuple):
-    """A leak that was not known before."""
-
-    node: str
-    gpu: int
-    leak: Leak
-
-
 class Trends:
     """The GPUs of one cell that work holds."""
 
@@ -83,8 +73,9 @@ class Trends:
         self._memory = memory
         self._courses: dict[Place, Course] = {}
 
-    def reported(self, fact: GpuUsageReported, at_ms: int) -> Iterator[FoundLeak]:
-        """Leaks that a report brings to light. O(GPUs and work on the node)."""
+    def reported(self, fact: GpuUsageReported, at_ms: int) -> int:
+        """How many leaks a report brings to light. O(GPUs and work on the node)."""
+        found = 0
         for gpu, holders in self._holders(fact.node, len(fact.utilization_percent)):
             place = fact.node, gpu
             course = self._courses.get(place)
@@ -98,18 +89,18 @@ class Trends:
                 continue
             memory, use = fact.memory_used_mib[gpu], fact.utilization_percent[gpu]
             if course.add(at_ms, memory, use):
-                yield from self._judge(place, course)
+                found += self._judge(place, course)
+        return found
 
-    def _judge(self, place: Place, course: Course) -> Iterator[FoundLeak]:
-        leak = leak_of(course.points())
+    def _judge(self, place: Place, course: Course) -> bool:
+        """Whether memory leaks there, and did not before."""
+        leak, leaks = leak_of(course.points()), self._memory.leaks
         if leak is None:
-            course.leaks = False
-            self._memory.leaks.pop(place, None)
-            return
-        self._memory.leaks[place] = leak.mib_per_hour
-        if not course.leaks:
-            course.leaks = True
-            yield FoundLeak(*place, leak)
+            leaks.pop(place, None)
+            return False
+        known = place in leaks
+        leaks[place] = leak.mib_per_hour
+        return not known
 
     def _holders(self, node: str, gpus: int) -> Iterator[tuple[int, tuple[str, ...]]]:
         by_gpu: dict[int, list[str]] = {}

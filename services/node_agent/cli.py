@@ -19,7 +19,6 @@ from shared.core.telemetry.readings import (
     MEMORY_USED,
     POWER,
     TEMPERATURE,
-    Answering,
     DeviceInventory,
     GpuReading,
     NodeReading,
@@ -132,7 +131,7 @@ def _row(gpu: GpuReading) -> tuple[str, ...]:
     return (
         str(gpu.index),
         gpu.uuid,
-        "yes" if gpu.answering is Answering.YES else gpu.answering.value,
+        gpu.answering.value,
         "" if percent is None else str(percent),
         *shown,
         " ".join(one.profile for one in gpu.instances),

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
 
 from services.node_agent.live_probe import LiveProbe
+from shared.adapters.nvml import SINGLE_BIT_STORM, XID_CRITICAL
 from shared.core.health.events import NO_INSTANCE, HealthEventKind
 from shared.core.model.nouns import Gpu
 from shared.core.telemetry.changes import HealthEvent
 from shared.core.telemetry.kernel_log import LoggedXid, SeenXids, slot_of
 from shared.ports.clock import Clock
-
-XID_CRITICAL: Final = 0x8
-SINGLE_BIT_STORM: Final = 0x200
 
 
 class Xids:

@@ -232,11 +232,8 @@ class Reporter:
         """Ids follow from what is reported: an inventory told again has the same id."""
         node, version, topic = _about(report)
         kind = type(report).__name__
-        gpu = report.gpu if isinstance(report, GpuHealthReported) else ""
-        if isinstance(report, HealthEventReported):
-            gpu = f"{report.gpu}/{report.instance}/{report.kind}/{report.code}"
         event = Event(
-            id=event_id(version, f"{node}/{kind}/{version}/{gpu}", SOURCE, 0),
+            id=event_id(version, f"{node}/{kind}/{version}/{_part(report)}", SOURCE, 0),
             type=NAME_BY_TYPE[type(report)],
             source=SOURCE,
             subject=node,
@@ -253,6 +250,13 @@ class Reporter:
             headers=encode_headers(event),
             value=encode_payload(report),
         )
+
+
+def _part(report: Report) -> int | str:
+    """What tells reports of one node and version apart; empty: there is one alone."""
+    if isinstance(report, HealthEventReported):
+        return f"{report.gpu}/{report.instance}/{report.kind}/{report.code}"
+    return report.gpu if isinstance(report, GpuHealthReported) else ""
 
 
 def _about(report: Report) -> tuple[str, int, Topic]:

@@ -21,6 +21,7 @@ from shared.events.nodes import (
     NodeNoticeReported,
     ReconfigureGpu,
 )
+from shared.ports.probe import Change
 
 _IDLE_CELSIUS, _BUSY_CELSIUS = 32, 38
 _IDLE_WATTS, _BUSY_WATTS = 60, 560
@@ -49,7 +50,7 @@ class Machine:
         self._cell = cell
         self._random = Random(f"{seed}/{node.name}")
         self._occupied: Mapping[int, Occupancy] | None = None
-        self._changes: list[GpuHealthReported | HealthEventReported | NodeNoticeReported] = []
+        self._changes: list[Change] = []
 
     @property
     def name(self) -> str:
@@ -75,7 +76,7 @@ class Machine:
             cell=self._cell,
         )
 
-    def changes(self) -> list[GpuHealthReported | HealthEventReported | NodeNoticeReported]:
+    def changes(self) -> list[Change]:
         """Changes since the last call."""
         changes, self._changes = self._changes, []
         return changes

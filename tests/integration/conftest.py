@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared.adapters.kafka.topics import create_topics
+from shared.adapters.postgres.pool import Database as Pool
 from shared.events.topics import TOPICS
 from shared.ports.kafka_access import KafkaAccess
 from tests.fixtures.servers import Database
@@ -27,3 +28,11 @@ async def chain(kafka: str, database: Database, topic_prefix: str) -> AsyncItera
     chain = Chain(kafka, database, topic_prefix)
     yield chain
     chain.stop()
+
+
+@pytest.fixture
+async def pool(database: Database) -> AsyncIterator[Pool]:
+    """Connections of placement."""
+    pool = Pool(database.url("placement"))
+    yield pool
+    await pool.close()

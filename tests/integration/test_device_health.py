@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from services.placement.handlers import PlacementHandler
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database as Pool
@@ -17,7 +13,6 @@ from shared.core.model.nouns import Gpu, Node
 from shared.events import nodes, topics
 from shared.events.nodes import HealthEventReported
 from shared.events.pods import PodsGone, PodsRunning
-from tests.fixtures.servers import Database
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
 from tests.support.placement_driver import (
     Driver,
@@ -30,13 +25,6 @@ from tests.support.placement_driver import (
     reported,
 )
 from tests.support.placement_ledger import sums_agree
-
-
-@pytest.fixture
-async def pool(database: Database) -> AsyncIterator[Pool]:
-    pool = Pool(database.url("placement"))
-    yield pool
-    await pool.close()
 
 
 def xid(code: int, gpu: int) -> HealthEventReported:

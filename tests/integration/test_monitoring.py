@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import random
 import signal
-import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
-from deploy.local.processes import free_port
 from shared.adapters.kafka import KafkaPublisher
 from shared.adapters.kafka.topics import create_topics
 from shared.core.quota.cost import DAY_MS, Interval, Price, by_team_and_day
@@ -25,6 +20,7 @@ from shared.events.topics import TOPICS
 from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import OutboxRow
 from tests.fixtures.servers import Database
+from tests.support.agents import MonitoringProcess
 from tests.unit.monitoring import builders as b
 
 WORKLOADS = 1_500
@@ -93,35 +89,8 @@ class Story:
         )
 
 
-class Service:
-    """The monitoring process on one broker and one database."""
-
-    def __init__(self, kafka: str, database: Database, prefix: str) -> None:
-        self.port = free_port()
-        self.database = database
-        self._environment = os.environ | {
-            "MUSTER_KAFKA_BOOTSTRAP": kafka,
-            "MUSTER_DATABASE_URL": database.url("monitoring"),
-            "MUSTER_TOPIC_PREFIX": prefix,
-            "MUSTER_HTTP_PORT": str(self.port),
-            "MUSTER_BATCH_MESSAGES_MAX": "100",
-        }
-        self._process: subprocess.Popen | None = None
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "services.monitoring"]
-        self._process = subprocess.Popen(command, env=self._environment, stdout=subprocess.DEVNULL)
-
-    def end(self, number: signal.Signals = signal.SIGKILL) -> None:
-        if self._process is not None:
-            self._process.send_signal(number)
-            self._process.wait()
-
-    def metrics(self) -> str:
-        url = f"http://127.0.0.1:{self.port}/metrics"
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
-            return str(answer.read().decode())
-        return ""
+class Service(MonitoringProcess):
+    """The monitoring process, and what it has written."""
 
     def consumed(self) -> int:
         rows = self.database.execute("SELECT count(*) FROM monitoring.inbox")
@@ -143,9 +112,9 @@ class Service:
 @pytest.fixture
 def service(kafka: str, database: Database, topic_prefix: str) -> Iterator[Service]:
     asyncio.run(create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, TOPICS))
-    one = Service(kafka, database, topic_prefix)
+    one = Service(kafka, database, topic_prefix, MUSTER_BATCH_MESSAGES_MAX="100")
     yield one
-    one.end()
+    one.end(signal.SIGKILL)
 
 
 async def publish(kafka: str, prefix: str, rows: list[OutboxRow]) -> None:
@@ -169,7 +138,7 @@ def test_costs_are_exact_under_kills_copies_and_reordering(
     for share in (0.2, 0.5, 0.8):
         service.start()
         service.wait(int(share * len(story.rows)))
-        service.end()
+        service.end(signal.SIGKILL)
     service.start()
     service.wait(len(story.rows))
 
@@ -224,11 +193,11 @@ def test_gauges_of_a_restarted_service_are_those_before(
     asyncio.run(publish(kafka, topic_prefix, story.rows))
     service.start()
     service.wait(len(story.rows))
-    before = gauges(service.metrics())
+    before = gauges(service)
     service.end(signal.SIGTERM)
     service.start()
     deadline = time.monotonic() + 30
-    while not (after := gauges(service.metrics())) and time.monotonic() < deadline:
+    while not (after := gauges(service)) and time.monotonic() < deadline:
         time.sleep(0.1)
 
     still_placed = sum(one.ended_at_ms is None for one in story.intervals)
@@ -237,9 +206,7 @@ def test_gauges_of_a_restarted_service_are_those_before(
     assert still_placed == before['muster_gpu_allocated{flavor="h100"}']
 
 
-def gauges(text: str) -> dict[str, float]:
+def gauges(service: Service) -> dict[str, float]:
     """Samples that follow from memory alone and not from the time."""
     names = ("muster_workloads{", "muster_queue_workloads{", "muster_gpu_allocated{")
-    lines = [line for line in text.splitlines() if line.startswith(names)]
-    pairs = (line.rsplit(" ", 1) for line in lines)
-    return {name: float(value) for name, value in pairs if float(value)}
+    return {name: value for name, value in service.metric(*names).items() if value}

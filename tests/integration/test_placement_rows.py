@@ -6,7 +6,6 @@ would be a disagreement between memory and ledger, so none may come.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import fields
 from random import Random
 from typing import Any
@@ -29,7 +28,6 @@ from shared.events.nodes import NodeUnshunned
 from shared.events.pods import PodsFinished, PodsGone, PodsRunning, PodsUnstarted
 from shared.events.quotas import NominationWithdrawn
 from shared.events.workloads import HoldWorkload, PlacementRefused
-from tests.fixtures.servers import Database
 from tests.support.placement_driver import (
     Driver,
     a_node,
@@ -57,13 +55,6 @@ def bounds_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small bounds, so that a short history meets them."""
     monkeypatch.setattr(attempts, "TOLD_MAX", 1)
     monkeypatch.setattr(scheduling_cycle, "PLACED_MAX", 2)
-
-
-@pytest.fixture
-async def pool(database: Database) -> AsyncIterator[Pool]:
-    pool = Pool(database.url("placement"))
-    yield pool
-    await pool.close()
 
 
 @pytest.mark.parametrize("seed", range(6))

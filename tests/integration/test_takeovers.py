@@ -7,7 +7,6 @@ rows; at rest every pod is charged the GPUs that its kubelet gave it, and a relo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from random import Random
 from typing import Any
 
@@ -21,7 +20,6 @@ from shared.adapters.postgres.store import PostgresStore
 from shared.core.model.lifecycle import State
 from shared.events.nodes import NodeDevicesDisputed, NodeDevicesLearned
 from shared.events.pods import PodDevices, PodDevicesTold, PodsFinished, PodsRunning
-from tests.fixtures.servers import Database
 from tests.support.placement_driver import (
     Driver,
     a_node,
@@ -35,13 +33,6 @@ from tests.support.placement_driver import (
 from tests.support.placement_ledger import sums_agree
 
 NODES, STEPS = 2, 40
-
-
-@pytest.fixture
-async def pool(database: Database) -> AsyncIterator[Pool]:
-    pool = Pool(database.url("placement"))
-    yield pool
-    await pool.close()
 
 
 class Kubelets:

@@ -65,13 +65,15 @@ class AgentProcess:
 class MonitoringProcess:
     """`python -m services.monitoring` on one broker and one database."""
 
-    def __init__(self, kafka: str, database: Database, prefix: str) -> None:
+    def __init__(self, kafka: str, database: Database, prefix: str, **more: str) -> None:
         self.port = free_port()
+        self.database = database
         self._environment = os.environ | {
             "MUSTER_KAFKA_BOOTSTRAP": kafka,
             "MUSTER_DATABASE_URL": database.url("monitoring"),
             "MUSTER_TOPIC_PREFIX": prefix,
             "MUSTER_HTTP_PORT": str(self.port),
+            **more,
         }
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -85,16 +87,16 @@ class MonitoringProcess:
             self._process.wait(timeout=20)
             self._process = None
 
-    def metric(self, beginning: str) -> dict[str, float]:
-        return samples(self.port, beginning)
+    def metric(self, *beginnings: str) -> dict[str, float]:
+        return samples(self.port, *beginnings)
 
 
-def samples(port: int, beginning: str) -> dict[str, float]:
-    """Samples of /metrics whose lines begin so; none while nobody answers."""
+def samples(port: int, *beginnings: str) -> dict[str, float]:
+    """Samples of /metrics whose lines begin in one of these ways; none while nobody answers."""
     url = f"http://127.0.0.1:{port}/metrics"
     with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
         lines = answer.read().decode().splitlines()
-        pairs = (line.rsplit(" ", 1) for line in lines if line.startswith(beginning))
+        pairs = (line.rsplit(" ", 1) for line in lines if line.startswith(beginnings))
         return {name: float(value) for name, value in pairs}
     return {}
 

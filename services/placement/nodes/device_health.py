@@ -22,7 +22,7 @@ from shared.core.health.breaker import may_drain
 from shared.core.health.device import TAKES_WORK, DeviceHealth, DeviceState, Sign
 from shared.core.health.events import WHOLE_NODE, HealthEventKind
 from shared.core.health.ladder import DRAINS, LadderVerdict, Remedy
-from shared.core.model.nouns import Gpu, GpuShare, Node
+from shared.core.model.nouns import Gpu, Node
 from shared.core.model.reason import Reason
 from shared.core.model.value import Value
 from shared.events.envelope import Received
@@ -66,7 +66,7 @@ class DeviceHealths:
         self._policy = policy
         self.records = DeviceRecords(fleet, drains)
         self._drained_ms: dict[str, list[int]] = {}
-        """When GPUs of a flavor were drained by a rule, the last first in no order."""
+        """When GPUs of a flavor were drained by a rule."""
 
     # ── what is told ──
 
@@ -143,7 +143,10 @@ class DeviceHealths:
             self._tell(message, known, after, sign.text, done=False)
 
     def _allowed(self, node: Node, known: DeviceHealth, verdict: LadderVerdict) -> bool:
-        """Whether what takes a device, or its node, out may be done; all else always may."""
+        """Whether what takes a device, or its node, out may be done; all else always may.
+
+        O(nodes) where something would be drained.
+        """
         takes_out = known.state in TAKES_WORK or verdict.remedy is Remedy.DRAIN_NODE
         if verdict.remedy not in DRAINS or not takes_out:
             return True
@@ -206,7 +209,7 @@ class DeviceHealths:
         if cause is None:
             return
         for known in self.records.draining():
-            if not any(True for _ in self._holders(known.node, known.gpu)):
+            if next(self._holders(known.node, known.gpu), None) is None:
                 after = ladder.drained(known, self._state.unit.now_ms, self._policy.limits)
                 self._step(cause, known, after, known.signs[-1].text)
 
@@ -235,7 +238,8 @@ class DeviceHealths:
         """Workloads that hold some of the device. O(workloads on the node)."""
         for record in self._state.records.of_node(node):
             pods = record.placement.pods if record.placement is not None else ()
-            if any(one.node == node and gpu in _indexes(one.shares) for one in pods):
+            shares = (share for one in pods if one.node == node for share in one.shares)
+            if any(share.index == gpu for share in shares):
                 yield record
 
     def _step(self, message: Received, known: DeviceHealth, after: DeviceHealth, why: str) -> None:
@@ -283,7 +287,3 @@ def _meant(node: Node, fact: HealthEventReported) -> Gpu | None:
                 return gpu
     at_place = next((gpu for gpu in node.gpus if gpu.index == fact.gpu), None)
     return at_place if at_place is not None and not (fact.uuid and at_place.uuid) else None
-
-
-def _indexes(shares: tuple[GpuShare, ...]) -> set[int]:
-    return {one.index for one in shares}

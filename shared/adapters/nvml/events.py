@@ -6,16 +6,21 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from shared.adapters.nvml.answers import XidTold
-from shared.adapters.nvml.library import DeviceLostError, DriverGoneError, Library
-from shared.core.health.events import NO_INSTANCE
+from shared.adapters.nvml.library import (
+    DeviceLostError,
+    DriverGoneError,
+    Library,
+    instance_of,
+)
 
 XID_CRITICAL: Final = 0x8
-WANTED: Final = 0x8 | 0x2 | 0x200 | 0x400 | 0x800 | 0x1000 | 0x2000 | 0x4000 | 0x8000
+SINGLE_BIT_STORM: Final = 0x200
+WANTED: Final = (
+    XID_CRITICAL | 0x2 | SINGLE_BIT_STORM | 0x400 | 0x800 | 0x1000 | 0x2000 | 0x4000 | 0x8000
+)
 """XidCriticalError, DoubleBitEcc, SingleBitEccStorm, DramRetirement and its failure, (non-)fatal
 poison, GpuUnavailable, GpuRecoveryAction."""
 WAIT_MS: Final = 1_000
-NONE: Final = 0xFFFFFFFF
-TIMEOUT: Final = 10
 
 
 class DriverEvents:
@@ -51,12 +56,11 @@ class DriverEvents:
         told = self._library.ask(lambda: nvml.nvmlEventSetWait_v2(self._set, wait_ms), None)
         if told is None:
             return None
-        instance = int(told.gpuInstanceId)
         return XidTold(
             uuid=self._library.ask(lambda: self._library.uuid(told.device), ""),
             type=int(told.eventType),
             data=int(told.eventData),
-            instance=NO_INSTANCE if instance == NONE else instance,
+            instance=instance_of(told.gpuInstanceId),
         )
 
 

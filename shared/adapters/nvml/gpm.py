@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from shared.adapters.nvml.library import Library
+from shared.adapters.nvml.library import MIB, Library
+from shared.core.health.events import NO_INSTANCE
 from shared.core.telemetry.metrics import PREFIX
 
-MIB: Final = 1 << 20
-WHOLE: Final = -1
 FIELDS: Final = {
     1: ("PROF_GR_ENGINE_ACTIVE", 0.01),
     2: ("PROF_SM_ACTIVE", 0.01),
@@ -37,7 +36,7 @@ class Gpm:
         self._samples: dict[tuple[str, int], Any] = {}
         self._supported: dict[str, bool] = {}
 
-    def read(self, uuid: str, handle: Any, instance: int = WHOLE) -> dict[str, float]:  # noqa: ANN401
+    def read(self, uuid: str, handle: Any, instance: int = NO_INSTANCE) -> dict[str, float]:  # noqa: ANN401
         """Values since the last call; none at the first, and where GPM is not supported."""
         if not self._supports(uuid, handle):
             return {}
@@ -66,7 +65,7 @@ class Gpm:
         nvml = self._library.nvml
         sample = nvml.nvmlGpmSampleAlloc()
         try:
-            if instance == WHOLE:
+            if instance == NO_INSTANCE:
                 nvml.nvmlGpmSampleGet(handle, sample)
             else:
                 nvml.nvmlGpmMigSampleGet(handle, instance, sample)
@@ -77,7 +76,7 @@ class Gpm:
 
     def _between(self, before: Any, after: Any, instance: int) -> dict[str, float]:  # noqa: ANN401
         nvml = self._library.nvml
-        wanted = [one for one in FIELDS if instance == WHOLE or one in _OF_INSTANCES]
+        wanted = [one for one in FIELDS if instance == NO_INSTANCE or one in _OF_INSTANCES]
         asked = nvml.c_nvmlGpmMetricsGet_t()
         asked.version = nvml.NVML_GPM_METRICS_GET_VERSION
         asked.numMetrics = len(wanted)

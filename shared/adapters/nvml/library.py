@@ -10,9 +10,13 @@ import importlib
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from shared.core.health.events import NO_INSTANCE
+
 Told = TypeVar("Told")
 LIBRARY: Final = "pynvml"
 MIB: Final = 1 << 20
+NO_ID: Final = 0xFFFFFFFF
+"""What NVML writes for no number, as for the instance of what concerns a whole GPU."""
 GPU_IS_LOST: Final = 15
 _GONE: Final = frozenset({1, 9})
 """NVML's UNINITIALIZED and DRIVER_NOT_LOADED: nothing works until it is initialised anew."""
@@ -90,6 +94,11 @@ def open_library() -> Library:
     except nvml.NVMLError as error:
         raise DriverGoneError(str(error)) from error
     return Library(nvml)
+
+
+def instance_of(number: int) -> int:
+    """The number of a GPU instance (MIG); `NO_INSTANCE` where NVML names none."""
+    return NO_INSTANCE if number == NO_ID else int(number)
 
 
 def text(told: str | bytes) -> str:

@@ -17,16 +17,13 @@ from shared.adapters.nvml.instance_readings import (
     instance_readings,
     memory_mib,
 )
-from shared.adapters.nvml.library import MIB, Library, text
+from shared.adapters.nvml.library import MIB, NO_ID, Library, instance_of, text
 from shared.adapters.nvml.slices import placements_of
-from shared.core.health.events import NO_INSTANCE
 from shared.core.model.nouns import MigPlacements
 from shared.core.model.value import Value, replace
 from shared.core.telemetry.metrics import PREFIX, RECOVERY_ACTION
 from shared.core.telemetry.readings import GpuReading, ProcessReading
 
-ALL_LINKS: Final = 0xFFFFFFFF
-NONE: Final = 0xFFFFFFFF
 SLOWDOWN: Final = 1
 FIELDS: Final = {
     3: "DEV_ECC_SBE_VOL_TOTAL",
@@ -52,7 +49,7 @@ _SENT_KIB, _RECEIVED_KIB = 138, 139
 _SENT_BYTES, _RECEIVED_BYTES = 202, 204
 _ASKED: Final = [
     *((one, 0) for one in (*FIELDS, RECOVERY_FIELD)),
-    *((one, ALL_LINKS) for one in (_SENT_KIB, _RECEIVED_KIB, _SENT_BYTES, _RECEIVED_BYTES)),
+    *((one, NO_ID) for one in (_SENT_KIB, _RECEIVED_KIB, _SENT_BYTES, _RECEIVED_BYTES)),
 ]
 _NO_PROCESSES: Final[tuple[ProcessReading, ...]] = ()
 _NO_VALUES: Final[dict[str, float]] = {}
@@ -175,7 +172,7 @@ class Readings:
             ProcessReading(
                 pid=int(one.pid),
                 memory_mib=None if one.usedGpuMemory is None else int(one.usedGpuMemory) // MIB,
-                instance=NO_INSTANCE if one.gpuInstanceId == NONE else int(one.gpuInstanceId),
+                instance=instance_of(one.gpuInstanceId),
             )
             for one in self._library.nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
         )

@@ -120,13 +120,12 @@ class NvmlSource:
     async def _read_all(self, *, full: bool) -> list[GpuReading]:
         """Goes on behind a GPU that hangs, with another child."""
         answers: list[AnyAnswer] = []
-        while True:
-            read = [one.reading for one in answers if isinstance(one, GpuRead)]
-            done = {one.index for one in read}
-            if await self._past_hangs(
-                AskReading(skip=tuple(done | self._hanging), full=full), answers
-            ):
-                return [one.reading for one in answers if isinstance(one, GpuRead)]
+        whole = False
+        while not whole:
+            done = {one.index for one in _readings(answers)}
+            ask = AskReading(skip=tuple(done | self._hanging), full=full)
+            whole = await self._past_hangs(ask, answers)
+        return _readings(answers)
 
     async def _past_hangs(self, ask: AnyAsk, answers: list[AnyAnswer]) -> bool:
         """False if a GPU hangs: it is left alone from now on, and the rest must be asked again."""
@@ -141,7 +140,7 @@ class NvmlSource:
         return True
 
     async def _ask(self, ask: AnyAsk, answers: list[AnyAnswer]) -> None:
-        """NvmlAsk the child that runs, or a new one; it is ended if it fails."""
+        """Ask the child that runs, or a new one; it is ended if it fails."""
         async with self._asking:
             child = await self._ready()
             try:
@@ -199,8 +198,7 @@ class NvmlSource:
         with suppress(SourceSilentError):
             await child.ask(AskReading(skip=others), answers)
         await child.end()
-        read = [one.reading for one in answers if isinstance(one, GpuRead)]
-        if any(one.answering is Answering.YES for one in read):
+        if any(one.answering is Answering.YES for one in _readings(answers)):
             async with self._asking:
                 await self._end()
             self._hanging.discard(index)
@@ -209,3 +207,7 @@ class NvmlSource:
 
     def _tell_nothing(self, told: XidTold) -> None:
         """The other child tells the same event."""
+
+
+def _readings(answers: Iterable[AnyAnswer]) -> list[GpuReading]:
+    return [one.reading for one in answers if isinstance(one, GpuRead)]

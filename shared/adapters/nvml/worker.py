@@ -105,7 +105,7 @@ class Worker:
 
 
 def main() -> None:
-    """NvmlAnswer until the standard input ends, or NVML does not work."""
+    """Answer until the standard input ends, or NVML does not work."""
     lines = AnswerLines(sys.stdout.buffer)
     try:
         library = open_library()

@@ -8,7 +8,8 @@ import pytest
 
 from services.node_agent.live_probe import INVENTORY_MS, LiveProbe
 from services.node_agent.orders import obeying
-from services.node_agent.xids import SINGLE_BIT_STORM, XID_CRITICAL, Xids
+from services.node_agent.xids import Xids
+from shared.adapters.nvml import SINGLE_BIT_STORM, XID_CRITICAL
 from shared.core.health.events import HealthEventKind as Kind
 from shared.core.model.nouns import Gpu, Node
 from shared.core.telemetry.kernel_log import LoggedXid
