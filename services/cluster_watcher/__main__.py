@@ -7,6 +7,7 @@ from services.cluster_watcher.picture import ReadingPolicy
 from services.cluster_watcher.settings import WatcherSettings
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.nodes.source import KubernetesNodes
+from shared.adapters.kubernetes.nodes.tainting import KubernetesTaints
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.runtime.main import run_service
 from shared.runtime.settings import Settings
@@ -17,6 +18,7 @@ def make(settings: Settings) -> WatcherHandler:
     watcher = WatcherSettings()
     return WatcherHandler(
         source=KubernetesNodes(KubernetesSettings(), node_selector=watcher.node_selector),
+        taints=KubernetesTaints(KubernetesSettings()) if watcher.taint_nodes else None,
         clock=SystemClock(),
         policy=ReadingPolicy(
             keys=watcher.label_keys,

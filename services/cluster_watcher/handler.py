@@ -3,6 +3,7 @@
 ```
 API server -> source -> Picture -> nodes that changed -> due -> decide -> rows, facts
 agents -> their topic -> decide -> Observed -> nodes that changed
+placement -> its topic -> decide -> Tainting -> taints of nodes
 ```
 News only mark nodes; what is told of one is worked out when it is due, at most twice a second, and
 only if it differs from what was told last, which is in the table. So a restart tells what changed
@@ -22,11 +23,14 @@ from typing import Final
 import structlog
 
 from services.cluster_watcher import metrics, told
+from services.cluster_watcher.closed_nodes import CLOSED_FACTS
 from services.cluster_watcher.facts import SERVICE, WHOLE_NODE, Fact, as_message, health_of_gpus
 from services.cluster_watcher.observed import Observed
 from services.cluster_watcher.picture import Picture, ReadingPolicy, SeenNode
+from services.cluster_watcher.tainting import Tainting
 from services.cluster_watcher.told import ToldNode
 from shared.core.cluster.inventory import problem_of
+from shared.core.kubernetes.inventory import KubernetesNode
 from shared.core.kubernetes.standing import NodeStanding
 from shared.events.envelope import Received
 from shared.events.nodes import (
@@ -35,10 +39,10 @@ from shared.events.nodes import (
     NodeInventoryReported,
     NodeRemoved,
 )
-from shared.events.topics import GPU_FACTS, NODE_FACTS, Topic
+from shared.events.topics import GPU_FACTS, NODE_FACTS, WORKLOAD_FACTS, Topic
 from shared.events.workloads import Wire
 from shared.ports.clock import Clock
-from shared.ports.cluster_nodes import Interrupted, Kind, Listed, News, NodeSource
+from shared.ports.cluster_nodes import Interrupted, Kind, Listed, News, NodeSource, NodeTaints
 from shared.ports.reader import Reader
 from shared.runtime.handler import Emit, Outcome
 
@@ -58,8 +62,15 @@ class WatcherHandler:
     by_version = True
 
     def __init__(
-        self, *, source: NodeSource, clock: Clock, policy: ReadingPolicy, cell: int = 0
+        self,
+        *,
+        source: NodeSource,
+        clock: Clock,
+        policy: ReadingPolicy,
+        taints: NodeTaints | None = None,
+        cell: int = 0,
     ) -> None:
+        """`taints`: where nodes are tainted; None: they are not."""
         self.on_wake: Callable[[], None] = lambda: None
         """Set by the loop: called when a node is due, so that it polls at once."""
         self._source = source
@@ -70,13 +81,15 @@ class WatcherHandler:
         self._interrupted: set[Kind] = set()
         self._told: dict[str, ToldNode] = {}
         self._observed = Observed(cell)
+        self._tainting = Tainting(taints, cell)
         self._refused: dict[str, str] = {}
         """Why what an agent sees is not taken, by node."""
         self._due_ms: dict[str, int] = {}
         self._looked_ms: dict[str, int] = {}
         """When a node was told last; those of the last moments only."""
         self._standings: dict[str, NodeStanding] = {}
-        self._following: asyncio.Task[None] | None = None
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        """It listens, and taints nodes."""
 
     @property
     def ready(self) -> bool:
@@ -84,12 +97,12 @@ class WatcherHandler:
         return self._picture.complete and not self._interrupted
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
-        """What agents see; all other news come from the API server."""
-        return ((GPU_FACTS, (self._cell,)),)
+        """What agents see, what placement keeps work off; other news come from the API server."""
+        return ((GPU_FACTS, (self._cell,)), (WORKLOAD_FACTS, (self._cell,)))
 
     def reads(self) -> Collection[type[Wire]]:
-        """What agents see."""
-        return (GpusObserved,)
+        """See `topics`."""
+        return (GpusObserved, *CLOSED_FACTS)
 
     async def load(self, reader: Reader) -> None:
         """Forget everything, read what was told, and listen anew."""
@@ -101,23 +114,30 @@ class WatcherHandler:
         self._told = await told.load(reader, self._cell)
         self._observed = Observed(self._cell)
         await self._observed.load(reader)
-        self._following = asyncio.create_task(self._source.follow(self._hear))
+        await self._tainting.load(reader)
+        self._tasks = (
+            asyncio.create_task(self._source.follow(self._hear)),
+            asyncio.create_task(self._tainting.run()),
+        )
 
     async def suspend(self) -> None:
         """Listen no more until the next `load`."""
-        following, self._following = self._following, None
-        if following is not None:
-            following.cancel()
-            await asyncio.wait([following])  # what ended it is raised by `due`, not here
+        tasks, self._tasks = self._tasks, ()
+        for one in tasks:
+            one.cancel()
+        if tasks:
+            await asyncio.wait(tasks)  # what ended them is raised by `due`, not here
         await self._source.close()
+        await self._tainting.close()
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """Nothing to look up."""
 
     def due(self, now_ms: int) -> Sequence[Received]:
         """Facts about nodes that changed; raises what ended the listening, if it has ended."""
-        if self._following is not None and self._following.done():
-            self._following.result()
+        for task in self._tasks:
+            if task.done():
+                task.result()
         if not self._picture.complete:
             return ()
         names = [name for name, at_ms in self._due_ms.items() if at_ms <= now_ms]
@@ -144,6 +164,9 @@ class WatcherHandler:
             if isinstance(fact, GpusObserved):
                 if self._observed.hear(fact, now_ms):
                     self._mark((fact.node,), now_ms)
+                continue
+            if isinstance(fact, CLOSED_FACTS):
+                self._tainting.hear(fact)
                 continue
             if isinstance(fact, NodeInventoryReported):
                 changed[fact.node.name] = self._as_told(fact)
@@ -178,8 +201,9 @@ class WatcherHandler:
         removed = [name for name in gone if self._told.pop(name, None) is not None]
         if removed:
             outcome.writes.append(told.delete(removed))
-        self._observed.removed(gone)
-        outcome.writes += self._observed.writes()
+        for rows in (self._observed, self._tainting):
+            rows.removed(gone)
+            outcome.writes += rows.writes()
         for kind, count in Counter(type(one.payload) for one in outcome.emits).items():
             metrics.REPORTS.labels(kind.__name__).inc(count)
 
@@ -208,6 +232,9 @@ class WatcherHandler:
         else:
             names = self._picture.changed(news)
         self._mark(names, self._clock.now_ms())
+        for item in news.items.values() if isinstance(news, Listed) else (news.item,):
+            if isinstance(item, KubernetesNode):
+                self._tainting.seen(item)
 
     def _is_doubtful(self, news: News) -> bool:
         """A cluster without a node: taken at its word, a slip in a setting would evict all work.

@@ -26,3 +26,8 @@ REFUSED_OBSERVATIONS: Final = Counter(
 NODES: Final = Gauge(
     "muster_cluster_watcher_nodes", "Nodes by standing (ready, resting, lost)", ["standing"]
 )
+TAINTS: Final = Counter(
+    "muster_cluster_watcher_taints_total",
+    "Nodes whose taints were changed, or could not be (written, failed)",
+    ["outcome"],
+)

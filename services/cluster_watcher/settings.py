@@ -31,6 +31,10 @@ class WatcherSettings(BaseSettings):
         ge=0,
         description="a node that is NotReady for longer is lost: its work is placed elsewhere",
     )
+    taint_nodes: bool = Field(
+        default=True,
+        description="whether nodes carry taints where Muster keeps work off them or their GPUs",
+    )
     flavors: dict[str, str] = Field(
         default_factory=dict,
         description="flavor by GPU product, as a JSON object, for nodes without a label of it;"

@@ -105,6 +105,7 @@ WORKLOAD_FACTS: Final = _topic(
     "preemption",
     "admission",
     "native",
+    "cluster_watcher",
 )
 PLAN_COMMANDS: Final = _topic("plan.commands.v1", "cell", 96, "preemption", "placement")
 PREEMPTION_FACTS: Final = _topic("preemption.facts.v1", "cell", 96, "preemption", "gateway")

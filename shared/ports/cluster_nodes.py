@@ -6,13 +6,14 @@ source that loses its way tells all of a kind again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 
 from shared.core.kubernetes.devices import DeviceSlice
+from shared.core.kubernetes.health_taints import TaintFields
 from shared.core.kubernetes.inventory import KubernetesNode
 from shared.core.kubernetes.requests import TakenResources
 
@@ -78,6 +79,24 @@ class NodeSource(Protocol):
 
     async def follow(self, tell: Callable[[News], None]) -> None:
         """Tell all news until cancelled; never raises for what a server does."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
+class NodeTaints(Protocol):
+    """Where the taints of nodes are written."""
+
+    async def put(self, node: str, taints: Sequence[TaintFields]) -> bool:
+        """Give a node these taints of Muster and no other of Muster; whether any was written.
+
+        Taints of others stay. A node that is not there is passed over.
+
+        Raises:
+            Transient: it was not done; try again later.
+        """
         ...
 
     async def close(self) -> None:

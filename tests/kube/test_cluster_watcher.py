@@ -18,10 +18,13 @@ from services.cluster_watcher.settings import WatcherSettings
 from shared.adapters.clock import SystemClock
 from shared.adapters.kafka.topics import create_topics
 from shared.adapters.kubernetes.nodes.source import KubernetesNodes
+from shared.adapters.kubernetes.nodes.tainting import KubernetesTaints
 from shared.adapters.kubernetes.settings import KubernetesSettings
+from shared.core.health.device import DeviceState
 from shared.core.kubernetes.observed import ObservedGpu
-from shared.events.nodes import GpusObserved
-from shared.events.topics import GPU_FACTS, NODE_FACTS
+from shared.core.model.reason import Reason
+from shared.events.nodes import DeviceHealthChanged, GpusObserved, NodeCordoned, NodeUncordoned
+from shared.events.topics import GPU_FACTS, NODE_FACTS, WORKLOAD_FACTS
 from shared.ports.kafka_access import KafkaAccess
 from shared.runtime.settings import Settings
 from tests.kube.kube_world import kill_api_server
@@ -72,7 +75,12 @@ class Watched:
             KubernetesSettings(config=str(self.kube.kubeconfig("watcher")), instance="watched")
         )
         policy = ReadingPolicy(keys=WatcherSettings().label_keys, lost_after_ms=lost_after_ms)
-        self.handler = WatcherHandler(source=source, clock=SystemClock(), policy=policy)
+        taints = KubernetesTaints(
+            KubernetesSettings(config=str(self.kube.kubeconfig("watcher")), instance="watched")
+        )
+        self.handler = WatcherHandler(
+            source=source, clock=SystemClock(), policy=policy, taints=taints
+        )
         async with running_handler(self.settings, self.handler):
             await self.until(lambda: self.handler.ready and len(self.rows()) >= 64)
             yield
@@ -117,13 +125,17 @@ class Watched:
 
 @pytest.fixture
 async def watched(kube, kafka, database, topic_prefix):
-    await create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, [NODE_FACTS, GPU_FACTS])
+    await create_topics(
+        KafkaAccess(bootstrap=kafka), topic_prefix, [NODE_FACTS, GPU_FACTS, WORKLOAD_FACTS]
+    )
     with kube.client() as admin:
         watched = Watched(kube, kafka, database, topic_prefix, admin)
         yield watched
         for name in (PLUGIN, OTHER):
             label = {"muster.dev/pool": None, DAEMON: None}
-            watched.patch(name, metadata={"labels": label}, spec={"unschedulable": None})
+            watched.patch(
+                name, metadata={"labels": label}, spec={"unschedulable": None, "taints": None}
+            )
         not_ready(watched, RESTS, None)
         admin.request("DELETE", f"/api/v1/nodes/{LEAVES}")
 
@@ -294,3 +306,47 @@ async def test_a_dead_api_server_loses_no_node_and_is_heard_again(watched, kube)
 
     assert before == meanwhile
     assert before.keys() == watched.rows().keys()
+
+
+def taints(watched, name=PLUGIN):
+    found = watched.admin.demand("GET", f"/api/v1/nodes/{name}")["spec"].get("taints", ())
+    return {one["key"]: (one.get("value", ""), one["effect"]) for one in found}
+
+
+async def placement_tells(watched, *facts):
+    rows = [(WORKLOAD_FACTS, fact) for fact in facts]
+    at_ms = int(time.time() * 1000)
+    await publish_facts(watched.settings, rows, source="placement", at_ms=at_ms)
+
+
+def step(gpu, after):
+    return DeviceHealthChanged(
+        node=PLUGIN, gpu=gpu, uuid="", before=DeviceState.HEALTHY, after=after, rule="xid-memory"
+    )
+
+
+async def test_drained_devices_and_nodes_carry_taints_beside_those_of_others(watched):
+    """With the rights of the watcher's own account; the inventory does not show them."""
+    other = {"key": "dedicated", "value": "research", "effect": "NoSchedule"}
+    key, gpus = "muster.dev/out-of-service", "muster.dev/gpus-out-of-service"
+    shown = {"dedicated": ("research", "NoSchedule")}
+    one_out = {**shown, gpus: ("3", "PreferNoSchedule")}
+    async with watched.running():
+        watched.patch(PLUGIN, spec={"taints": [other]})
+        await placement_tells(watched, step(3, DeviceState.QUARANTINED))
+        seconds = await watched.until(lambda: taints(watched) == one_out)
+        await placement_tells(watched, NodeCordoned(node=PLUGIN, reason=Reason.DRAINED))
+        await watched.until(lambda: taints(watched) == {**one_out, key: ("drained", "NoSchedule")})
+        watched.patch(PLUGIN, spec={"taints": [other]})
+        await watched.until(lambda: key in taints(watched))
+        await watched.node(
+            PLUGIN, lambda node: node["taints"] == ["dedicated=research:NoSchedule"]
+        )
+    watched.patch(PLUGIN, spec={"taints": [other]})
+    async with watched.running():
+        await watched.until(lambda: {key, gpus} <= taints(watched).keys())
+        await placement_tells(watched, NodeUncordoned(node=PLUGIN), step(3, DeviceState.HEALTHY))
+        await watched.until(lambda: taints(watched) == shown)
+
+    assert seconds < SEEN_SECONDS
+    assert not watched.database.execute("SELECT node FROM cluster_watcher.closed_node")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from shared.core.cluster.inventory import IMAGE_CHARACTERS_MAX, IMAGES_MAX
-from shared.core.kubernetes import merging
+from shared.core.kubernetes import health_taints, merging
 from shared.core.kubernetes.counted import counted_gpus
 from shared.core.kubernetes.devices import Devices
 from shared.core.kubernetes.observed import Observation
@@ -170,7 +170,7 @@ def inventory(
         cuda=_label(labels, keys.cuda) or devices.cuda,
         ready=standing is not NodeStanding.LOST,
         cordoned=node.unschedulable or standing is NodeStanding.RESTING,
-        taints=tuple(sorted(one.text for one in node.taints)),
+        taints=tuple(sorted(one.text for one in node.taints if one.key not in health_taints.OWN)),
         links=merging.links_of(gpus, seen) if seen is not None and gpus else "",
         images=_images(node.images),
     )

@@ -12,8 +12,9 @@ from shared.core.kubernetes.devices import DeviceSlice, WholeGpu
 from shared.core.kubernetes.inventory import KubernetesNode, LabelKeys
 from shared.core.kubernetes.requests import TakenResources
 from shared.core.kubernetes.standing import Readiness
+from shared.events import nodes
 from shared.events.nodes import GpusObserved, NodeInventoryReported, NodeRemoved
-from shared.events.topics import GPU_FACTS
+from shared.events.topics import GPU_FACTS, WORKLOAD_FACTS
 from shared.ports.cluster_nodes import Changed, ClaimUse, Interrupted, Kind, Listed, PodUse
 
 AMOUNTS = {"cpu": "8", "memory": "16Gi"}
@@ -57,6 +58,8 @@ class Table:
         self.observations: dict[str, dict[str, Any]] = {}
 
     async def fetch(self, sql, cell):
+        if "closed_node" in sql:
+            return []
         return list((self.observations if "observation" in sql else self.rows).values())
 
     def take(self, writes):
@@ -394,8 +397,10 @@ async def test_a_listener_that_ended_ends_the_life_of_the_loop(watching):
     await watching.start()
 
 
-async def test_what_agents_see_is_the_only_topic_that_is_read():
+async def test_what_agents_see_and_what_placement_closes_is_read():
     handler = Watching().handler
 
-    assert ((GPU_FACTS, (0,)),) == handler.topics()
-    assert (GpusObserved,) == handler.reads()
+    assert ((GPU_FACTS, (0,)), (WORKLOAD_FACTS, (0,))) == handler.topics()
+    assert {
+        GpusObserved, nodes.DeviceHealthChanged, nodes.NodeCordoned, nodes.NodeUncordoned,
+    } == set(handler.reads())  # fmt: skip
