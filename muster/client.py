@@ -290,6 +290,11 @@ class AsyncClient(Transport):
         path = f"/v1/nodes/{_segment(name)}/{verb}"
         return await self._json("POST", path, body={"note": note})
 
+    async def restore_gpu(self, name: str, gpu: int, note: str = "") -> Json:
+        """Vouch for one GPU of a node: it takes work again. For operators."""
+        path = f"/v1/nodes/{_segment(name)}/restore"
+        return await self._json("POST", path, body={"gpu": gpu, "note": note})
+
     async def document(self, collection: str, name: str) -> tuple[Json, str] | None:
         """A document of the organisation with its ETag; None when it does not exist."""
         try:

@@ -190,6 +190,10 @@ class Client:
         """Cordon, uncordon, drain or fence a node. For operators."""
         return self._runner.run(self._client.command_node(name, verb, note))
 
+    def restore_gpu(self, name: str, gpu: int, note: str = "") -> Json:
+        """Vouch for one GPU of a node: it takes work again. For operators."""
+        return self._runner.run(self._client.restore_gpu(name, gpu, note))
+
     def _iterate(self, items: Any) -> Iterator[Any]:  # noqa: ANN401  # an async generator
         try:
             while True:

@@ -37,6 +37,7 @@ app.command("delete")(deleting.delete)
 app.command("cordon")(nodes.cordon)
 app.command("uncordon")(nodes.uncordon)
 app.command("drain")(nodes.drain)
+app.command("restore")(nodes.restore)
 app.command("evict")(control.evict)
 
 

@@ -1,4 +1,4 @@
-"""`muster nodes`, and what operators do to them: `muster admin cordon | uncordon | drain`."""
+"""`muster nodes`, and what operators do to them and their GPUs by `muster admin`."""
 
 from __future__ import annotations
 
@@ -107,6 +107,27 @@ def drain(node: Nodes, note: Note = "", output: OutputOption = Format.TABLE) -> 
     Example: muster admin drain h100-0017 h100-0018 --note "new firmware"
     """
     act_on_nodes("drain", node, output, note)
+
+
+def restore(
+    node: Annotated[str, typer.Argument(help="Its node.", autocompletion=completion.nodes)],
+    gpu: Annotated[list[int], typer.Option("--gpu", min=0, help="Index; may be repeated.")],
+    note: Note = "",
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Let GPUs take work again that were quarantined, lost or failed; their node stays as it is.
+
+    `muster nodes NODE` shows which are out, and why. All GPUs of a node: muster admin uncordon.
+
+    Example: muster admin restore h100-0017 --gpu 3 --note "replaced, burn-in passed"
+    """
+
+    async def one(client: AsyncClient, index: str) -> tuple[str, str]:
+        await client.restore_gpu(node, int(index), note)
+        return f"{node}/{index}", ""
+
+    told = Told("restore requested", output, name="gpu")
+    sys.exit(act_on_each([str(index) for index in gpu], told, one))
 
 
 def act_on_nodes(verb: str, names: list[str], output: Format, note: str = "") -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from services.node_agent.checks import Checks
 from services.node_agent.device_metrics import device_metrics
 from services.node_agent.device_owners import DeviceOwners
 from services.node_agent.kernel_log import KernelLog
@@ -26,6 +27,7 @@ from shared.adapters.kubernetes.pod_resources import PodResources
 from shared.adapters.nvml import XidTold
 from shared.core.health.events import WHOLE_NODE, HealthEventKind
 from shared.core.telemetry.changes import HealthEvent
+from shared.core.telemetry.thresholds import Thresholds
 from shared.ports.clock import Clock
 from shared.runtime.health import health_app, serve
 from shared.runtime.orders import Orders
@@ -83,8 +85,11 @@ class Agent:
             return [reporter.run()]
         subscription = KafkaSubscription(self._settings.kafka, self._settings.topic_prefix)
         self._closing.push_async_callback(subscription.close)
-        orders = Orders(obeying(self._live, self._clock))
+        seconds = self._settings.check_seconds
+        checks = Checks(self._live, self._clock, self._settings.check_command, seconds)
+        orders = Orders(obeying(self._live, self._clock, checks))
         return [
+            checks.run(),
             self._live.watch(),
             self._report(self._live, reporter),
             orders.follow(subscription, self._settings.cell),
@@ -103,6 +108,7 @@ class Agent:
             clock=self._clock,
             seconds=settings.usage_seconds,
             cell=settings.cell,
+            thresholds=Thresholds(settings.limits),
         )
         self._xids = Xids(self._live, self._clock)
         if settings.kubelet_socket is not None:

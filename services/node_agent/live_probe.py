@@ -26,6 +26,7 @@ from shared.core.telemetry.readings import (
     mask_of,
     use_percent,
 )
+from shared.core.telemetry.thresholds import Thresholds
 from shared.events.nodes import (
     GpuHealthReported,
     GpuUsageReported,
@@ -46,8 +47,16 @@ class LiveProbe:
     """`runtime.reporter.ReportingProbe` on a source; `described` tells what no driver knows."""
 
     def __init__(
-        self, described: Node, *, source: GpuSource, clock: Clock, seconds: float, cell: int = 0
+        self,
+        described: Node,
+        *,
+        source: GpuSource,
+        clock: Clock,
+        seconds: float,
+        cell: int = 0,
+        thresholds: Thresholds | None = None,
     ) -> None:
+        """`thresholds`: what of the values is told as a sign; None: nothing."""
         self.generation = clock.now_ms()
         self.reading = NodeReading(at_ms=0)
         """The last; without GPUs before the first."""
@@ -64,6 +73,7 @@ class LiveProbe:
         self._full_ms = 0
         self._changes: list[Change] = []
         self._wake = asyncio.Event()
+        self._thresholds = thresholds
 
     @property
     def name(self) -> str:
@@ -190,6 +200,8 @@ class LiveProbe:
             self.problem = ""
             events.insert(0, HealthEvent(gpu=WHOLE_NODE, kind=HealthEventKind.RETURNED))
         self.reading = reading
+        if self._thresholds is not None:
+            events += self._thresholds.crossed(reading)
         self.tell(events)
         self._judge({one.index: one.answering for one in reading.gpus})
 

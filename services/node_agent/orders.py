@@ -1,4 +1,4 @@
-"""Commands to this node: an idle GPU changes between whole and MIG mode, one at a time."""
+"""Commands to this node: an idle GPU changes between whole and MIG mode, or is checked."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from services.node_agent.checks import Checks
 from services.node_agent.live_probe import LiveProbe
-from shared.events.nodes import ReconfigureGpu
+from shared.events.nodes import CheckGpu
 from shared.ports.clock import Clock
+from shared.runtime.orders import AgentCommand
 
 log = structlog.get_logger("orders")
 
 
-def obeying(probe: LiveProbe, clock: Clock) -> Callable[[ReconfigureGpu], Awaitable[None]]:
-    """What carries out a command to the node of `probe`; the next inventory answers it."""
+def obeying(
+    probe: LiveProbe, clock: Clock, checks: Checks
+) -> Callable[[AgentCommand], Awaitable[None]]:
+    """What carries out a command to the node of `probe`; an inventory or an event answers it."""
 
-    async def obey(order: ReconfigureGpu) -> None:
+    async def obey(order: AgentCommand) -> None:
         if order.node != probe.name or clock.now_ms() > order.expires_at_ms:
+            return
+        if isinstance(order, CheckGpu):
+            checks.order(order)
             return
         gpu = next((one for one in probe.inventory().gpus if one.index == order.gpu), None)
         if gpu is None or gpu.mig == order.mig or order.uuid not in ("", gpu.uuid):

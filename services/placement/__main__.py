@@ -2,6 +2,7 @@
 
 from services.placement.handlers import PlacementHandler
 from services.placement.nodes.device_health import HealthPolicy
+from services.placement.nodes.health_rules import read_overrides
 from services.placement.settings import PlacementSettings
 from services.placement.state.retention import placement_trims
 from shared.core.health.ladder import LadderLimits
@@ -27,6 +28,7 @@ def make(settings: Settings) -> PlacementHandler:
         ),
         health=HealthPolicy(
             acts=own.health_mode == "act",
+            overrides=read_overrides(own.health_rules_file),
             limits=LadderLimits(probation_ms=1000 * own.health_probation_seconds),
         ),
     )

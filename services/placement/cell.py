@@ -76,7 +76,7 @@ class Cell:
         await self.drains.load(reader)
         await self.shunning.load(reader)
         await self.takeovers.load(reader)
-        await self.health.records.load(reader)
+        await self.health.load(reader)
         self.cycle.load()
         self.growth.load()
         self.queue_drains.load()

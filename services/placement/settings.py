@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -54,4 +55,9 @@ class PlacementSettings(BaseSettings):
         ge=1,
         description="so long a GPU takes no work after it was reset, and is healthy if nothing"
         " speaks against it meanwhile",
+    )
+    health_rules_file: Path | None = Field(
+        default=None,
+        description="YAML file with the site's own classes of XIDs, a list of `{xid, class}`;"
+        " classes: note, app, slice, reset, memory, link, node, follow, check; empty: none",
     )

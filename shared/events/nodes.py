@@ -133,6 +133,20 @@ class FenceNode(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class RestoreDevice(Wire, frozen=True, kw_only=True):
+    """An operator vouches for one GPU: it takes work again, whatever was told of it."""
+
+    node: str
+    gpu: int
+    """Index of the GPU on its node."""
+    actor: str = ""
+    by: str = ""
+    """Label and role of the key with the public part `actor`."""
+    note: str = ""
+    """Why, in the operator's words."""
+    cell: int = 0
+
+
 class NodeCordoned(Wire, frozen=True, kw_only=True):
     """Nothing is started on a node any more, and `evicted` workloads are being stopped there."""
 
@@ -361,6 +375,24 @@ class ReconfigureGpu(Wire, frozen=True, kw_only=True):
     gpu: int
     mig: bool
     """The mode that is wanted: true is MIG."""
+    expires_at_ms: int
+    """When the command is worth nothing any more, Unix milliseconds."""
+    epoch: int
+    uuid: str = ""
+    """UUID of the device; another one in its place is left alone."""
+    cell: int = 0
+
+
+class CheckGpu(Wire, frozen=True, kw_only=True):
+    """Prove under load that a GPU is fit, which takes no work meanwhile.
+
+    Answered by `HealthEventReported` (check-passed, check-failed); an agent without a check passes
+    over it, as over an expired command, and a GPU on which anything runs.
+    """
+
+    node: str
+    gpu: int
+    """Index of the GPU on its node."""
     expires_at_ms: int
     """When the command is worth nothing any more, Unix milliseconds."""
     epoch: int

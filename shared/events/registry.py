@@ -84,7 +84,12 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
     ),
     topics.PLAN_COMMANDS: (plans.ProposeEvictionPlan, plans.ReleaseIdleWorkload),
     topics.PREEMPTION_FACTS: (plans.PreemptionRefused,),
-    topics.NODE_COMMANDS: (nodes.CordonNode, nodes.UncordonNode, nodes.FenceNode),
+    topics.NODE_COMMANDS: (
+        nodes.CordonNode,
+        nodes.UncordonNode,
+        nodes.RestoreDevice,
+        nodes.FenceNode,
+    ),
     topics.POD_COMMANDS: (pods.BindWorkload, pods.EvictPods, pods.ResizePods),
     topics.POD_FACTS: (
         pods.PodsBound,
@@ -106,7 +111,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.NodeRemoved,
         nodes.NodeNoticeReported,
     ),
-    topics.AGENT_COMMANDS: (nodes.ReconfigureGpu,),
+    topics.AGENT_COMMANDS: (nodes.ReconfigureGpu, nodes.CheckGpu),
     topics.USAGE_FACTS: (nodes.GpuUsageReported,),
     topics.GPU_FACTS: (nodes.GpusObserved,),
     topics.HEALTH_FACTS: (nodes.NodeSilent, nodes.NodeHeard),

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from shared.events.codec import Malformed, decode
-from shared.events.nodes import ReconfigureGpu
+from shared.events.nodes import CheckGpu, ReconfigureGpu
 from shared.events.topics import AGENT_COMMANDS
 from shared.ports.errors import Transient
 from shared.ports.publisher import RawMessage, Subscription
@@ -22,13 +22,16 @@ POLL_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 1.0
 
 
+AgentCommand = ReconfigureGpu | CheckGpu
+
+
 class Orders:
     """Reads the commands of one cell, and has each carried out before it reads on.
 
     `obey` passes over commands to other nodes, and those that are expired or carried out already.
     """
 
-    def __init__(self, obey: Callable[[ReconfigureGpu], Awaitable[None]]) -> None:
+    def __init__(self, obey: Callable[[AgentCommand], Awaitable[None]]) -> None:
         self._obey = obey
 
     async def follow(self, subscription: Subscription, cell: int) -> None:
@@ -48,5 +51,5 @@ class Orders:
         payload = decode(
             raw.topic, raw.partition, raw.offset, raw.headers, raw.value
         ).event.payload
-        if isinstance(payload, ReconfigureGpu):
+        if isinstance(payload, AgentCommand):
             await self._obey(payload)

@@ -15,6 +15,7 @@ from shared.core.health.events import WHOLE_NODE, HealthEventKind
 from shared.core.model.nouns import Node
 from shared.core.model.value import replace
 from shared.events.nodes import (
+    CheckGpu,
     GpuHealthReported,
     GpuUsageReported,
     HealthEventReported,
@@ -23,6 +24,8 @@ from shared.events.nodes import (
 )
 from shared.ports.probe import Change
 
+CHECK_SECONDS: Final = 20
+"""How long a check of a GPU takes."""
 _IDLE_CELSIUS, _BUSY_CELSIUS = 32, 38
 _IDLE_WATTS, _BUSY_WATTS = 60, 560
 
@@ -107,6 +110,15 @@ class Machine:
         self._node = replace(self._node, gpus=tuple(gpus.values()))
         self.generation = max(now_ms, self.generation + 1)
         return True
+
+    def check(self, command: CheckGpu, now_ms: int) -> bool:
+        """Pass a check of a GPU; false if late, in use, or of another device."""
+        gpu = next((one for one in self._node.gpus if one.index == command.gpu), None)
+        if gpu is None or command.uuid not in ("", gpu.uuid) or now_ms > command.expires_at_ms:
+            return False
+        if not gpu.healthy or self._held(command.gpu).gpu_milli:
+            return False
+        return self.tell(command.gpu, now_ms, HealthEventKind.CHECK_PASSED, code=CHECK_SECONDS)
 
     def tell(
         self, index: int, now_ms: int, kind: HealthEventKind, *, code: int = 0, detail: str = ""

@@ -210,6 +210,7 @@ def _problem_statuses(route: Route) -> list[str]:
         "logs",
         "exec",
         "node_fence",
+        "node_restore",
     }:
         statuses.append("409")
     if route.name.startswith("delete_"):

@@ -57,11 +57,21 @@ COMMANDS: Final[dict[str, tuple[Action, Any]]] = {
     "resize": (Action.CONTROL_WORKLOAD, command_views.ResizeRequest),
     "evict": (Action.EVICT_WORKLOAD, command_views.EvictRequest),
 }
-NODE_COMMANDS: Final = {
-    "cordon": "Start nothing more on a node.",
-    "drain": "Start nothing more on a node, and evict with grace what runs there.",
-    "uncordon": "Let a node take work again.",
-    "fence": "Say that the machine of a lost node is off: its pods count as gone.",
+NODE_COMMANDS: Final[dict[str, tuple[str, Any]]] = {
+    "cordon": ("Start nothing more on a node.", command_views.NodeRequest),
+    "drain": (
+        "Start nothing more on a node, and evict with grace what runs there.",
+        command_views.NodeRequest,
+    ),
+    "uncordon": ("Let a node take work again.", command_views.NodeRequest),
+    "fence": (
+        "Say that the machine of a lost node is off: its pods count as gone.",
+        command_views.NodeRequest,
+    ),
+    "restore": (
+        "Vouch for one GPU of a node: it takes work again.",
+        command_views.RestoreRequest,
+    ),
 }
 
 
@@ -259,16 +269,16 @@ def _fleet_routes() -> Iterator[Route]:
         action=Action.READ_FLEET,
         answers=((200, fleet_views.NodeView),),
     )
-    for verb, summary in NODE_COMMANDS.items():
+    for verb, (summary, request) in NODE_COMMANDS.items():
         yield Route(
             method="POST",
             path="/v1/nodes/{name}/" + verb,
             name=f"node_{verb}",
             summary=summary,
             action=Action.CONTROL_FLEET,
-            request=command_views.NodeRequest,
+            request=request,
             answers=((202, command_views.NodeCommanded),),
-            body_optional=True,
+            body_optional=verb != "restore",
         )
 
 

@@ -1,4 +1,4 @@
-"""Cordon, drain, uncordon and fence a node: accepted when it is durable, done by placement."""
+"""Commands to a node, or to a GPU of it: accepted when durable, done by placement."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from services.gateway.app.submission_rows import cause_of
 from services.gateway.http.problems import Problem
 from services.gateway.why.lost import lost_of
 from services.gateway.workloads.command_views import NodeCommanded
-from shared.events.nodes import CordonNode, FenceNode, UncordonNode
+from shared.events.nodes import CordonNode, FenceNode, RestoreDevice, UncordonNode
 from shared.events.topics import NODE_COMMANDS
 from shared.runtime.handler import Change, Emit
 
-NodeCommand = CordonNode | UncordonNode | FenceNode
+NodeCommand = CordonNode | UncordonNode | FenceNode | RestoreDevice
 
 
 async def command(gateway: GatewayContext, call: RequestContext) -> web.Response:
@@ -26,6 +26,8 @@ async def command(gateway: GatewayContext, call: RequestContext) -> web.Response
     )
     if not rows:
         raise await missing_node(gateway, name)
+    if verb == "restore":
+        await _require_out(gateway, name, call.body.gpu)
     generation = await _lost_generation(gateway, name) if verb == "fence" else 0
     payload = _payload(call, verb, name, rows[0]["cell"], generation)
     await gateway.commit(_order(gateway, verb, payload))
@@ -45,6 +47,19 @@ async def _lost_generation(gateway: GatewayContext, name: str) -> int:
     return lost[0].generation
 
 
+async def _require_out(gateway: GatewayContext, name: str, gpu: int) -> None:
+    """409 for a GPU of which nothing is told."""
+    rows = await gateway.reader.fetch(
+        "SELECT state FROM gateway.device_health WHERE node = $1 AND gpu = $2"
+        " AND state <> 'healthy'",
+        name,
+        gpu,
+    )
+    if not rows:
+        detail = f"gpu: {gpu} of node {name} is healthy; `muster nodes {name}` shows which are not"
+        raise Problem(409, "gpu-healthy", detail)
+
+
 def _payload(
     call: RequestContext, verb: str, name: str, cell: int, generation: int
 ) -> NodeCommand:
@@ -54,6 +69,10 @@ def _payload(
     if verb == "fence":
         return FenceNode(
             node=name, generation=generation, note=note, actor=actor, by=by, cell=cell
+        )
+    if verb == "restore":
+        return RestoreDevice(
+            node=name, gpu=call.body.gpu, note=note, actor=actor, by=by, cell=cell
         )
     return CordonNode(node=name, drain=verb == "drain", note=note, actor=actor, by=by, cell=cell)
 

@@ -12,6 +12,7 @@ from shared.core.model.lifecycle import State
 from shared.events.strict import ITEMS_MAX
 
 PODS_MAX = 1_000_000
+GPU_INDEX_MAX = 1_023
 WORDS_MAX = 64
 WORD_CHARACTERS_MAX = 1_024
 WITHOUT_NUL = r"^[^\x00]*$"
@@ -110,10 +111,19 @@ class NodeRequest(Request, frozen=True, kw_only=True):
     """Why, in words that the owners of what runs there read."""
 
 
+class RestoreRequest(Request, frozen=True, kw_only=True):
+    """Which GPU of the node is fit again, and why."""
+
+    gpu: Annotated[int, Meta(ge=0, le=GPU_INDEX_MAX)]
+    """Index of the GPU on its node."""
+    note: Text = ""
+    """Why, in words that others read."""
+
+
 class NodeCommanded(View, frozen=True, kw_only=True):
     """The command is durable; placement carries it out."""
 
     name: str
     """Name of the node."""
     command: str
-    """The command that was given: cordon, drain, uncordon or fence."""
+    """The command that was given: cordon, drain, uncordon, fence or restore."""

@@ -16,7 +16,7 @@ def inventory(cell: Cell, message: Received, fact: nodes.NodeInventoryReported) 
     if not cell.fleet.report(fact):
         return
     cell.drains.put(fact.node.name)
-    cell.health.inventory(fact.node)
+    cell.health.inventory(message, fact.node)
     cell.takeovers.inventory(message, fact.node)
     cell.state.unit.freed_nodes[fact.node.name] = message
     if not fact.node.ready:
@@ -71,6 +71,11 @@ def uncordon(cell: Cell, message: Received, command: nodes.UncordonNode) -> None
     cell.health.uncordon(message, command.node)
 
 
+def restore(cell: Cell, message: Received, command: nodes.RestoreDevice) -> None:
+    """An operator gives one device back."""
+    cell.health.restore(message, command)
+
+
 def device(cell: Cell, message: Received, fact: nodes.HealthEventReported) -> None:
     """Something is told of a device."""
     cell.health.reported(message, fact)
@@ -100,6 +105,7 @@ ACTIONS: Final[dict[type, Action]] = {
     nodes.CordonNode: cordon,
     nodes.UncordonNode: uncordon,
     nodes.FenceNode: fence,
+    nodes.RestoreDevice: restore,
     nodes.HealthEventReported: device,
     nodes.NodeSilent: silent,
     nodes.NodeHeard: heard,

@@ -7,35 +7,34 @@ is a fact. In the mode `observe`, and while the breaker is open, all is told and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Final
 
+from services.placement.nodes.device_drains import (
+    UNRESPONSIVE_MS,
+    DeviceDrains,
+    JudgedSign,
+)
 from services.placement.nodes.device_records import DeviceRecords, Key
+from services.placement.nodes.drain_budget import DrainBudget
 from services.placement.nodes.drains import Drains
 from services.placement.preemption.evictions import Evictions
 from services.placement.state.fleet import Fleet
-from services.placement.state.records import Record
 from services.placement.unit.cell_state import CellState
-from services.placement.workloads import transitions
 from shared.core.health import ladder
-from shared.core.health.breaker import may_drain
 from shared.core.health.device import TAKES_WORK, DeviceHealth, DeviceState, Sign
 from shared.core.health.events import WHOLE_NODE, HealthEventKind
-from shared.core.health.ladder import DRAINS, LadderVerdict, Remedy
+from shared.core.health.xid import NO_OVERRIDES, XidClass
 from shared.core.model.nouns import Gpu, Node
-from shared.core.model.reason import Reason
-from shared.core.model.value import Value
+from shared.core.model.value import Value, replace
 from shared.events.envelope import Received
-from shared.events.nodes import DeviceHealthChanged, HealthEventReported
+from shared.events.nodes import CheckGpu, DeviceHealthChanged, HealthEventReported, RestoreDevice
+from shared.ports.reader import Reader
 
-DRAINED_MAX: Final = 10_000
-"""Times of automatic drains that are kept; more than the breaker ever allows in an hour."""
-UNRESPONSIVE_MS: Final = 300_000
-"""A node whose driver does not answer for so long is drained."""
 _NEXT_STEPS: Final = {
     DeviceState.QUARANTINED: "; reset the GPU, then it is on probation",
     DeviceState.LOST: "; reset the GPU or restart its node, then it is on probation",
-    DeviceState.FAILED: "; repair or replace it, then uncordon its node",
+    DeviceState.FAILED: "; repair or replace it, then muster admin restore",
 }
 _ON_RESET: Final = frozenset({HealthEventKind.RETURNED, HealthEventKind.BOOTED})
 
@@ -45,6 +44,8 @@ class HealthPolicy(Value, frozen=True, kw_only=True):
 
     acts: bool = True
     limits: ladder.LadderLimits = ladder.DEFAULT_LIMITS
+    overrides: Mapping[int, XidClass] = NO_OVERRIDES
+    """Classes of XIDs that the site has instead."""
 
 
 ACTS: Final = HealthPolicy()
@@ -62,11 +63,15 @@ class DeviceHealths:
         policy: HealthPolicy,
     ) -> None:
         self._state, self._fleet = state, fleet
-        self._drains, self._evictions = drains, evictions
         self._policy = policy
+        self._budget = DrainBudget(fleet, acts=policy.acts)
+        self._out = DeviceDrains(state, fleet, drains, evictions, self._budget)
         self.records = DeviceRecords(fleet, drains)
-        self._drained_ms: dict[str, list[int]] = {}
-        """When GPUs of a flavor were drained by a rule."""
+
+    async def load(self, reader: Reader) -> None:
+        """After the nodes, the workloads and the drains."""
+        await self.records.load(reader)
+        self._budget.load(self.records)
 
     # ── what is told ──
 
@@ -125,78 +130,50 @@ class DeviceHealths:
             instance=fact.instance,
             detail=fact.detail,
             holders=tuple(
-                (one.workload.team, one.workload.id) for one in self._holders(node.name, index)
+                (one.workload.team, one.workload.id) for one in self._out.holders(node.name, index)
             ),
         )
-        verdict = ladder.verdict_of(known, sign)
-        after = ladder.follow(
-            ladder.noted(known, sign), verdict, self._state.unit.now_ms, self._policy.limits
-        )
-        drains_node = verdict.remedy is Remedy.DRAIN_NODE and not self._drains.closed(node.name)
-        unchanged = after.state is known.state and not drains_node
-        if unchanged or self._allowed(node, known, verdict):
+        self._judge(message, node, known, sign)
+
+    def _judge(self, message: Received, node: Node, known: DeviceHealth, sign: Sign) -> None:
+        now_ms = self._state.unit.now_ms
+        verdict = ladder.verdict_of(known, sign, self._policy.overrides)
+        after = ladder.follow(ladder.noted(known, sign), verdict, now_ms, self._policy.limits)
+        told = JudgedSign(node, known, sign, verdict)
+        others = [one for one in self.records.of_node(node.name) if one.gpu != known.gpu]
+        of_node = ladder.is_of_node(verdict, others, now_ms)
+        drained = of_node and self._out.drain_node(message, told)
+        if after.state is known.state or drained or self._out.may(told):
             self._step(message, known, after, sign.text)
-            if verdict.remedy in DRAINS and not unchanged:
-                self._empty(message, node, after, (verdict, sign))
+            self._out.follow(message, told, after)
         else:
             self.records.keep(ladder.noted(known, sign))
             self._tell(message, known, after, sign.text, done=False)
 
-    def _allowed(self, node: Node, known: DeviceHealth, verdict: LadderVerdict) -> bool:
-        """Whether what takes a device, or its node, out may be done; all else always may.
-
-        O(nodes) where something would be drained.
-        """
-        takes_out = known.state in TAKES_WORK or verdict.remedy is Remedy.DRAIN_NODE
-        if verdict.remedy not in DRAINS or not takes_out:
-            return True
-        if not self._policy.acts:
-            return False
-        flavor = node.flavor
-        gpus = sum(len(one.gpus) for one in self._fleet.present.values() if one.flavor == flavor)
-        more = len(node.gpus) if verdict.remedy is Remedy.DRAIN_NODE else 1
-        times = self._drained_ms.setdefault(flavor, [])
-        if not may_drain(times, more, gpus, self._state.unit.now_ms):
-            return False
-        times += [self._state.unit.now_ms] * more
-        del times[:-DRAINED_MAX]
-        return True
-
-    def _empty(
-        self,
-        message: Received,
-        node: Node,
-        device: DeviceHealth,
-        why: tuple[LadderVerdict, Sign],
-    ) -> None:
-        """What runs on the device, or on its node, is stopped and goes on elsewhere."""
-        verdict, sign = why
-        text = f"GPU {device.gpu} of node {node.name} is taken out of service: {sign.text}"
-        self._evictions.lost(node.name, message)
-        if verdict.remedy is Remedy.DRAIN_NODE:
-            self._drains.drain(message, node.name, f"node {node.name} is drained: {text}")
-        at_once = verdict.remedy in {Remedy.DRAIN_AT_ONCE, Remedy.LOSE}
-        gone_at_ms = self._state.unit.now_ms if at_once else 0
-        for record in self._holders(node.name, device.gpu):
-            transitions.evict(
-                self._state, record, Reason.DEVICE_UNHEALTHY, text, message, gone_at_ms=gone_at_ms
-            )
-
     def uncordon(self, message: Received, node: str) -> None:
         """An operator vouches for the node, so for all of its devices."""
         for known in self.records.of_node(node):
-            if known.gpu != WHOLE_NODE:
-                after = ladder.restored(known, self._state.unit.now_ms)
-                self._step(message, known, after, "an operator")
-            self.records.forget((node, known.gpu))
+            self._restore(message, known, "an operator")
 
-    def inventory(self, node: Node) -> None:
+    def restore(self, message: Received, command: RestoreDevice) -> None:
+        """An operator vouches for one device."""
+        known = self.records.get((command.node, command.gpu))
+        if known is not None and known.gpu != WHOLE_NODE:
+            why = command.by or "an operator"
+            self._restore(message, known, f"{why}: {command.note}" if command.note else why)
+
+    def inventory(self, message: Received, node: Node) -> None:
         """A device in the place of another one begins without the other's past."""
         names = {gpu.index: gpu.uuid for gpu in node.gpus}
         for known in self.records.of_node(node.name):
             if known.uuid and names.get(known.gpu, known.uuid) not in {"", known.uuid}:
-                self.records.forget((node.name, known.gpu))
-                self._drains.put(node.name)
+                self._restore(message, known, "another device is in its place")
+
+    def _restore(self, message: Received, known: DeviceHealth, why: str) -> None:
+        """Nothing of what was told of a device counts any more."""
+        if known.gpu != WHOLE_NODE:
+            self._step(message, known, ladder.restored(known, self._state.unit.now_ms), why)
+        self.records.forget((known.node, known.gpu))
 
     def removed(self, node: str) -> None:
         """The machine is gone, with its devices."""
@@ -209,7 +186,7 @@ class DeviceHealths:
         if cause is None:
             return
         for known in self.records.draining():
-            if next(self._holders(known.node, known.gpu), None) is None:
+            if next(self._out.holders(known.node, known.gpu), None) is None:
                 after = ladder.drained(known, self._state.unit.now_ms, self._policy.limits)
                 self._step(cause, known, after, known.signs[-1].text)
 
@@ -222,25 +199,16 @@ class DeviceHealths:
         if known is None or not 0 < known.until_ms <= self._state.unit.now_ms:
             return
         if known.gpu == WHOLE_NODE:
-            self.records.forget((node, WHOLE_NODE))
-            if self._policy.acts:
-                minutes = UNRESPONSIVE_MS // 60_000
-                why = f"its driver does not answer for {minutes} minutes"
-                self._evictions.lost(node, cause)
-                self._drains.drain(cause, node, f"node {node} is drained: {why}")
+            if self._out.drain_silent(cause, self._fleet.present[node]):
+                self.records.forget((node, WHOLE_NODE))
+            else:
+                later_ms = self._state.unit.now_ms + UNRESPONSIVE_MS
+                self.records.keep(replace(known, until_ms=later_ms))
         else:
             after = ladder.expired(known, self._state.unit.now_ms)
             self._step(cause, known, after, "no sign since")
 
     # ── what follows ──
-
-    def _holders(self, node: str, gpu: int) -> Iterator[Record]:
-        """Workloads that hold some of the device. O(workloads on the node)."""
-        for record in self._state.records.of_node(node):
-            pods = record.placement.pods if record.placement is not None else ()
-            shares = (share for one in pods if one.node == node for share in one.shares)
-            if any(share.index == gpu for share in shares):
-                yield record
 
     def _step(self, message: Received, known: DeviceHealth, after: DeviceHealth, why: str) -> None:
         self.records.keep(after)
@@ -249,6 +217,20 @@ class DeviceHealths:
         if known.state not in TAKES_WORK and after.state in TAKES_WORK:
             self._state.unit.freed_nodes[known.node] = message
         self._tell(message, known, after, why, done=True)
+        if after.state is DeviceState.PROBATION:
+            self._check(after, message)
+
+    def _check(self, device: DeviceHealth, cause: Received) -> None:
+        """Its agent proves it, where it has a check; else the time of its probation counts."""
+        command = CheckGpu(
+            node=device.node,
+            gpu=device.gpu,
+            uuid=device.uuid,
+            expires_at_ms=device.until_ms,
+            epoch=self._state.epoch,
+            cell=self._state.cell,
+        )
+        self._state.unit.command_node(command, device.node, cause)
 
     def _tell(
         self,

@@ -42,6 +42,10 @@ class DeviceRecords:
         """What is known of a device; None: nothing was told."""
         return self._known.get(key)
 
+    def __iter__(self) -> Iterator[DeviceHealth]:
+        """All."""
+        return iter(self._known.values())
+
     def of_node(self, node: str) -> list[DeviceHealth]:
         """All of a node. O(those)."""
         return [self._known[node, gpu] for gpu in self._of_node.get(node, ())]

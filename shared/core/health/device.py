@@ -30,6 +30,19 @@ class DeviceState(StrEnum):
     """Only an operator brings it back."""
 
 
+_TEXTS: Final = {
+    HealthEventKind.XID: "XID {code}",
+    HealthEventKind.HOT: "it is hot, {code} C",
+    HealthEventKind.OVERHEATED: "it is at its slowdown threshold for minutes, {code} C",
+    HealthEventKind.THROTTLED: "it was slowed down for {code} % of ten minutes",
+    HealthEventKind.THROTTLED_LONG: "it was slowed down for {code} % of thirty minutes",
+    HealthEventKind.PCIE_REPLAYS: "its PCIe link repeated {code} transfers within an hour",
+    HealthEventKind.NVLINK_ERRORS: "its NVLinks had {code} errors",
+    HealthEventKind.NVLINK_FAILED: "an NVLink of it could not be recovered",
+    HealthEventKind.FAN_STOPPED: "its fan stands still at {code} C",
+    HealthEventKind.CHECK_PASSED: "its check passed in {code} s",
+    HealthEventKind.CHECK_FAILED: "its check failed with exit code {code}",
+}
 TAKES_WORK: Final = frozenset({DeviceState.HEALTHY, DeviceState.SUSPECT})
 
 
@@ -48,7 +61,7 @@ class Sign(Value, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """What it is, for people: "XID 79"."""
-        return f"XID {self.code}" if self.kind is HealthEventKind.XID else self.kind.value
+        return _TEXTS.get(self.kind, self.kind.value).format(code=self.code)
 
 
 class DeviceHealth(Value, frozen=True, kw_only=True):

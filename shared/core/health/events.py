@@ -37,6 +37,27 @@ class HealthEventKind(StrEnum):
     BOOTED = "booted"
     """The machine was started, or its driver loaded, anew, `code` seconds ago: whatever was reset
     is reset."""
+    HOT = "hot"
+    """It is hot for minutes; `code` is its temperature, degrees Celsius."""
+    OVERHEATED = "overheated"
+    """It is at its slowdown threshold for long; `code` is its temperature, degrees Celsius."""
+    THROTTLED = "throttled"
+    """Heat or hardware slowed it down under load; `code` is the part of the last ten minutes,
+    per cent."""
+    THROTTLED_LONG = "throttled-long"
+    """The same of the last thirty minutes."""
+    PCIE_REPLAYS = "pcie-replays"
+    """Its PCIe link repeats transfers; `code` is how often within the hour."""
+    NVLINK_ERRORS = "nvlink-errors"
+    """Its NVLinks had errors of CRC or repeated transfers; `code` is how many were new."""
+    NVLINK_FAILED = "nvlink-failed"
+    """An NVLink could not be recovered; `code` is how often that was new."""
+    FAN_STOPPED = "fan-stopped"
+    """Its fan stands still while it is warm; `code` is its temperature, degrees Celsius."""
+    CHECK_PASSED = "check-passed"
+    """A check under load found nothing; `code` is how many seconds it took."""
+    CHECK_FAILED = "check-failed"
+    """A check under load failed; `code` is its exit code."""
 
 
 def problem_of(*, gpu: int, instance: int, code: int, detail: str) -> str:

@@ -1,13 +1,14 @@
 """The ladder that a device goes down, and up again: what a sign means, and what follows.
 
 Order of authority: the driver's recovery action, then the XID's class. A device that was drained
-comes back only after a reset was seen, and stays on probation without work for a time; the third
-quarantine in a week is the last (ADR 88). Nothing here resets anything: Muster says what is due.
+comes back only after a reset was seen, and stays on probation without work until a check under
+load passed or, where none is made, for a time; the third quarantine in a week is the last (ADRs
+88, 89). Nothing here resets anything: Muster says what is due.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -50,12 +51,20 @@ class Remedy(StrEnum):
     FAIL = "fail"
     LOSE = "lose"
     RESET_SEEN = "reset-seen"
+    PROVE = "prove"
+    """It is fit: a check under load passed."""
+    REFUSE = "refuse"
+    """It is not: a check under load failed."""
 
 
 DRAINS: Final = frozenset(
     {Remedy.DRAIN, Remedy.DRAIN_AT_ONCE, Remedy.DRAIN_NODE, Remedy.FAIL, Remedy.LOSE}
 )
 """Remedies that stop what runs on the device."""
+_RETURNS: Final = frozenset({Remedy.RESET_SEEN, Remedy.PROVE, Remedy.REFUSE})
+_OUT: Final = frozenset(
+    {DeviceState.DRAINING, DeviceState.QUARANTINED, DeviceState.LOST, DeviceState.FAILED}
+)
 _OF_CLASS: Final = {
     XidClass.NOTE: Remedy.NOTE,
     XidClass.APP: Remedy.NOTE,
@@ -74,7 +83,20 @@ _OF_KIND: Final = {
     Kind.UNRESPONSIVE: Remedy.SUSPECT,
     Kind.RETURNED: Remedy.RESET_SEEN,
     Kind.BOOTED: Remedy.RESET_SEEN,
+    Kind.HOT: Remedy.SUSPECT,
+    Kind.OVERHEATED: Remedy.DRAIN,
+    Kind.THROTTLED: Remedy.SUSPECT,
+    Kind.THROTTLED_LONG: Remedy.DRAIN,
+    Kind.NVLINK_ERRORS: Remedy.SUSPECT,
+    Kind.NVLINK_FAILED: Remedy.DRAIN,
+    Kind.FAN_STOPPED: Remedy.SUSPECT,
+    Kind.CHECK_PASSED: Remedy.PROVE,
+    Kind.CHECK_FAILED: Remedy.REFUSE,
 }
+REPLAYS_DRAIN: Final = 10_000
+"""So many repeated transfers of a PCIe link within an hour are no chance."""
+SECOND_GPU_MS: Final = 600_000
+"""Two GPUs of a node that go out within this time: it is the node."""
 _OF_ACTION: Final = {
     0: Remedy.RESET_SEEN,
     1: Remedy.DRAIN,
@@ -110,7 +132,21 @@ def verdict_of(
         return LadderVerdict(remedy=Remedy.SUSPECT if sign.code else Remedy.NOTE, rule=rule)
     if sign.kind is Kind.ROW_REMAP_FAILURE:
         return LadderVerdict(remedy=Remedy.FAIL if sign.code else Remedy.NOTE, rule=rule)
+    if sign.kind is Kind.PCIE_REPLAYS:
+        often = sign.code > REPLAYS_DRAIN
+        return LadderVerdict(remedy=Remedy.DRAIN if often else Remedy.SUSPECT, rule=rule)
     return LadderVerdict(remedy=_OF_KIND[sign.kind], rule=rule)
+
+
+def is_of_node(verdict: LadderVerdict, others: Iterable[DeviceHealth], now_ms: int) -> bool:
+    """Whether a verdict concerns the whole node: by its rule, or as another GPU just went out.
+
+    `others`: what is known of the other GPUs of the node. O(those).
+    """
+    if verdict.remedy is Remedy.DRAIN_NODE:
+        return True
+    out = (one for one in others if one.state in _OUT)
+    return verdict.remedy in DRAINS and any(now_ms - one.since_ms < SECOND_GPU_MS for one in out)
 
 
 def _of_xid(known: DeviceHealth, sign: Sign, overrides: Mapping[int, XidClass]) -> LadderVerdict:
@@ -149,13 +185,27 @@ def follow(
         return _become(known, DeviceState.SUSPECT, verdict.rule, now_ms, limits.suspect_ms)
     if remedy is Remedy.LOSE and state not in {DeviceState.LOST, DeviceState.FAILED}:
         return _become(known, DeviceState.LOST, verdict.rule, now_ms)
-    if remedy is Remedy.RESET_SEEN and state in {DeviceState.QUARANTINED, DeviceState.LOST}:
-        return _become(known, DeviceState.PROBATION, verdict.rule, now_ms, limits.probation_ms)
+    if remedy in _RETURNS:
+        return _return(known, verdict, now_ms, limits)
     drains = remedy in DRAINS and remedy is not Remedy.LOSE
     if drains and state in {DeviceState.HEALTHY, DeviceState.SUSPECT, DeviceState.PROBATION}:
         draining = _become(known, DeviceState.DRAINING, verdict.rule, now_ms)
         return replace(draining, fails=remedy is Remedy.FAIL)
     return _fail(known, verdict.rule, now_ms) if remedy is Remedy.FAIL else known
+
+
+def _return(
+    known: DeviceHealth, verdict: LadderVerdict, now_ms: int, limits: LadderLimits
+) -> DeviceHealth:
+    """The way back: a reset was seen, then a check passed, or failed."""
+    state, remedy = known.state, verdict.remedy
+    if remedy is Remedy.RESET_SEEN and state in {DeviceState.QUARANTINED, DeviceState.LOST}:
+        return _become(known, DeviceState.PROBATION, verdict.rule, now_ms, limits.probation_ms)
+    if state is DeviceState.PROBATION and remedy is Remedy.PROVE:
+        return _become(known, DeviceState.HEALTHY, verdict.rule, now_ms)
+    if state is DeviceState.PROBATION and remedy is Remedy.REFUSE:
+        return drained(replace(known, rule=verdict.rule), now_ms, limits)
+    return known
 
 
 def _fail(known: DeviceHealth, rule: str, now_ms: int) -> DeviceHealth:

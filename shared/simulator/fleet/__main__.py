@@ -13,16 +13,16 @@ import uvloop
 from shared.adapters.clock import SystemClock
 from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
 from shared.adapters.simulated_cluster import SimulatedCluster
-from shared.events.nodes import ReconfigureGpu
+from shared.events.nodes import CheckGpu, ReconfigureGpu
 from shared.ports.errors import Transient
 from shared.runtime.health import serve
-from shared.runtime.orders import Orders
+from shared.runtime.orders import AgentCommand, Orders
 from shared.runtime.reporter import Pace, Reporter
 from shared.simulator.fleet.files import read_fleet
 from shared.simulator.fleet.occupancy import occupancy
 from shared.simulator.fleet.routes import FleetRoutes
 from shared.simulator.fleet.settings import FleetSettings
-from shared.simulator.machine import Machine
+from shared.simulator.machine import CHECK_SECONDS, Machine
 
 
 class ClusterSide:
@@ -96,9 +96,21 @@ async def main() -> None:
         use=cluster.use,
     )
 
-    async def obey(order: ReconfigureGpu) -> None:
+    async def obey(order: AgentCommand) -> None:
         machine = machines.get(order.node)
-        if machine is not None and machine.obey(order, clock.now_ms()):
+        if machine is None:
+            return
+        if isinstance(order, ReconfigureGpu):
+            if machine.obey(order, clock.now_ms()):
+                reporter.poke()
+        else:
+            task = tasks.create_task(check(machine, order))
+            running.add(task)
+            task.add_done_callback(running.discard)
+
+    async def check(machine: Machine, order: CheckGpu) -> None:
+        await asyncio.sleep(CHECK_SECONDS)
+        if machine.check(order, clock.now_ms()):
             reporter.poke()
 
     orders = Orders(obey)
@@ -106,13 +118,13 @@ async def main() -> None:
     runner = await serve(routes.application(), settings.http_host, settings.http_port)
     try:
         async with asyncio.TaskGroup() as tasks:
-            running = [
+            running = {
                 tasks.create_task(reporter.run()),
                 tasks.create_task(cluster.follow()),
                 tasks.create_task(orders.follow(subscription, settings.cell)),
-            ]
+            }
             await stop.wait()
-            for task in running:
+            for task in tuple(running):
                 task.cancel()
     finally:
         await runner.cleanup()

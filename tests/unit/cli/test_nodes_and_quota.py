@@ -70,6 +70,24 @@ def test_operators_cordon_and_drain_nodes_and_hear_of_each_that_cannot(muster, g
     assert muster("admin", "uncordon", "n2").out == "n2: uncordon requested\n"
 
 
+def test_operators_restore_gpus_and_hear_of_each_that_is_healthy(muster, gateway):
+    problem = {"status": 409, "title": "gpu-healthy", "detail": "gpu: 4 of node n2 is healthy"}
+    gateway.on("POST /v1/nodes/n1/restore", Answer({"name": "n1", "command": "restore"}, 202))
+    gateway.on("POST /v1/nodes/n2/restore", Answer(problem, 409))
+
+    restored = muster("admin", "restore", "n1", "--gpu", "3", "--gpu", "4", "--note", "replaced")
+    refused = muster("admin", "restore", "n2", "--gpu", "4")
+
+    assert (restored.code, restored.out) == (
+        0, "n1/3: restore requested\nn1/4: restore requested\n",
+    )  # fmt: skip
+    sent = [one.body for one in gateway.seen]
+    assert sorted(one["gpu"] for one in sent) == [3, 4, 4]
+    assert sent[0]["note"] == "replaced"
+    assert (refused.code, "gpu: 4 of node n2 is healthy" in refused.err) == (5, True)
+    assert muster("admin", "restore", "n1").code == 2
+
+
 def test_who_fences_nodes_vouches_for_it(muster, gateway, monkeypatch):
     gateway.on("POST /v1/nodes/n2/fence", Answer({"name": "n2", "command": "fence"}, 202))
     answers = iter(["y", "", "yes"])

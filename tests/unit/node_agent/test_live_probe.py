@@ -16,13 +16,16 @@ from shared.core.telemetry.kernel_log import LoggedXid
 from shared.core.telemetry.readings import (
     ENGINE_ACTIVE,
     GPU_UTIL,
+    TEMPERATURE,
     Answering,
     DeviceInventory,
     GpuReading,
     InstanceReading,
     NodeReading,
 )
+from shared.core.telemetry.thresholds import Thresholds
 from shared.events.nodes import (
+    CheckGpu,
     GpuHealthReported,
     HealthEventReported,
     InstanceUse,
@@ -30,6 +33,7 @@ from shared.events.nodes import (
 )
 from shared.ports.gpu_source import SourceSilentError
 
+NO_CHECKS: Any = None
 NOW = 1_700_000_000_000
 DESCRIBED = Node(name="n1", flavor="h100", product="", cpu_milli=1, memory_mib=1, gpus=())
 
@@ -271,7 +275,7 @@ def order(**more: Any) -> ReconfigureGpu:
 
 
 async def test_an_order_is_carried_out_and_the_next_inventory_tells(watched):
-    obey = obeying(watched.probe, watched.clock)
+    obey = obeying(watched.probe, watched.clock, NO_CHECKS)
     await obey(order(uuid="GPU-0"))
     watched.source.devices = DeviceInventory(
         product="", driver="580", gpus=(a_gpu(0, mig=True), a_gpu(1)), links="i"
@@ -287,14 +291,44 @@ async def test_an_order_is_carried_out_and_the_next_inventory_tells(watched):
     [{"node": "n2"}, {"gpu": 7}, {"uuid": "GPU-9"}, {"mig": False}, {"expires_at_ms": NOW}],
 )
 async def test_an_order_for_another_or_too_late_or_done_already_is_passed_over(watched, other):
-    await obeying(watched.probe, watched.clock)(order(**other))
+    await obeying(watched.probe, watched.clock, NO_CHECKS)(order(**other))
 
     assert watched.source.set == []
 
 
 async def test_a_gpu_in_use_stays_as_it_is(watched):
-    await obeying(watched.probe, watched.clock)(order(gpu=1))
+    await obeying(watched.probe, watched.clock, NO_CHECKS)(order(gpu=1))
     await watched.refresh()
 
     assert watched.source.set == [("GPU-1", True)]
     assert not watched.probe.inventory().gpus[1].mig
+
+
+async def test_what_crosses_a_threshold_is_told_with_what_changed():
+    clock = StillClock()
+    source = ToldSource(clock)
+    thresholds = Thresholds()
+    probe = LiveProbe(DESCRIBED, source=source, clock=clock, seconds=5, thresholds=thresholds)
+    source.values[1] = {TEMPERATURE: 91}
+    for _ in range(30):
+        clock.at_ms += 5_000
+        await probe.refresh()
+
+    (told,) = [one for one in probe.changes() if isinstance(one, HealthEventReported)]
+    assert (told.gpu, told.kind, told.code, told.uuid) == (1, Kind.HOT, 91, "GPU-1")
+
+
+async def test_a_check_is_ordered_for_a_gpu_of_this_node_alone(watched):
+    ordered: list[Any] = []
+
+    class Ordering:
+        order = ordered.append
+
+    checks: Any = Ordering()
+    command = CheckGpu(node="n1", gpu=1, expires_at_ms=watched.clock.at_ms + 1, epoch=1)
+    obey = obeying(watched.probe, watched.clock, checks)
+    await obey(command)
+    await obey(CheckGpu(node="n2", gpu=1, expires_at_ms=watched.clock.at_ms + 1, epoch=1))
+    await obey(CheckGpu(node="n1", gpu=1, expires_at_ms=watched.clock.at_ms - 1, epoch=1))
+
+    assert ordered == [command]

@@ -13,11 +13,13 @@ from shared.core.health.ladder import (
     DAY_MS,
     DEFAULT_LIMITS,
     HOUR_MS,
+    SECOND_GPU_MS,
     LadderVerdict,
     Remedy,
     drained,
     expired,
     follow,
+    is_of_node,
     noted,
     restored,
     verdict_of,
@@ -67,6 +69,17 @@ def told(kind: Kind, code: int = 0) -> Sign:
         (told(Kind.RECOVERY_ACTION, 5), Remedy.SUSPECT, "recovery-action-5"),
         (told(Kind.RECOVERY_ACTION, 7), Remedy.DRAIN_NODE, "recovery-action-7"),
         (told(Kind.RECOVERY_ACTION, 99), Remedy.DRAIN, "recovery-action-99"),
+        (told(Kind.HOT, 88), Remedy.SUSPECT, "hot"),
+        (told(Kind.OVERHEATED, 95), Remedy.DRAIN, "overheated"),
+        (told(Kind.THROTTLED, 20), Remedy.SUSPECT, "throttled"),
+        (told(Kind.THROTTLED_LONG, 60), Remedy.DRAIN, "throttled-long"),
+        (told(Kind.PCIE_REPLAYS, 10_000), Remedy.SUSPECT, "pcie-replays"),
+        (told(Kind.PCIE_REPLAYS, 10_001), Remedy.DRAIN, "pcie-replays"),
+        (told(Kind.NVLINK_ERRORS, 1), Remedy.SUSPECT, "nvlink-errors"),
+        (told(Kind.NVLINK_FAILED, 1), Remedy.DRAIN, "nvlink-failed"),
+        (told(Kind.FAN_STOPPED, 70), Remedy.SUSPECT, "fan-stopped"),
+        (told(Kind.CHECK_PASSED, 20), Remedy.PROVE, "check-passed"),
+        (told(Kind.CHECK_FAILED, 1), Remedy.REFUSE, "check-failed"),
     ],
 )
 def test_what_a_sign_asks_for(sign, remedy, rule):
@@ -118,6 +131,10 @@ def test_errors_of_three_workloads_of_two_teams_are_the_gpus():
         (S.LOST, Remedy.RESET_SEEN, S.PROBATION),
         (S.QUARANTINED, Remedy.RESET_SEEN, S.PROBATION),
         (S.FAILED, Remedy.RESET_SEEN, S.FAILED),
+        (S.PROBATION, Remedy.PROVE, S.HEALTHY),
+        (S.QUARANTINED, Remedy.PROVE, S.QUARANTINED),
+        (S.PROBATION, Remedy.REFUSE, S.QUARANTINED),
+        (S.HEALTHY, Remedy.REFUSE, S.HEALTHY),
         (S.HEALTHY, Remedy.RESET_SEEN, S.HEALTHY),
         (S.DRAINING, Remedy.RESET_SEEN, S.DRAINING),
     ],
@@ -194,3 +211,43 @@ def test_a_tenth_of_a_flavor_or_eight_gpus_may_be_drained_in_an_hour(
 
     assert may_drain(lately, more, gpus, NOW) is allowed
     assert may_drain([NOW - HOUR_MS] * 100, more, gpus, NOW, BreakerLimits(gpus_min=17))
+
+
+def test_a_check_that_fails_counts_as_a_quarantine_and_the_third_is_the_last():
+    refused = LadderVerdict(remedy=Remedy.REFUSE, rule="check-failed")
+    once = follow(a_device(S.PROBATION), refused, NOW)
+    often = follow(a_device(S.PROBATION, quarantines_ms=(NOW - 2, NOW - 1)), refused, NOW)
+
+    assert (once.state, once.rule, once.quarantines_ms) == (S.QUARANTINED, "check-failed", (NOW,))
+    assert often.state is S.FAILED
+
+
+@pytest.mark.parametrize(
+    ("state", "ago_ms", "remedy", "found"),
+    [
+        (S.QUARANTINED, SECOND_GPU_MS - 1, Remedy.DRAIN, True),
+        (S.LOST, 0, Remedy.LOSE, True),
+        (S.DRAINING, 0, Remedy.DRAIN_AT_ONCE, True),
+        (S.FAILED, 0, Remedy.FAIL, True),
+        (S.QUARANTINED, SECOND_GPU_MS, Remedy.DRAIN, False),
+        (S.SUSPECT, 0, Remedy.DRAIN, False),
+        (S.PROBATION, 0, Remedy.DRAIN, False),
+        (S.QUARANTINED, 0, Remedy.SUSPECT, False),
+        (S.HEALTHY, 0, Remedy.DRAIN_NODE, True),
+    ],
+)
+def test_two_gpus_of_a_node_that_go_out_within_ten_minutes_are_the_node(
+    state, ago_ms, remedy, found
+):
+    other = a_device(state, since_ms=NOW - ago_ms)
+    verdict = LadderVerdict(remedy=remedy, rule="r")
+
+    assert is_of_node(verdict, [other], NOW) is found
+
+
+@pytest.mark.parametrize("kind", [one for one in Kind if one is not Kind.XID])
+def test_what_a_sign_is_has_its_number_for_people(kind):
+    text = told(kind, 77).text
+
+    assert text == kind.value or text.startswith(("it", "its", "an")), text
+    assert "77" in text or kind.value == text or kind is Kind.NVLINK_FAILED
