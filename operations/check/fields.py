@@ -118,6 +118,13 @@ class Idle(TypedDict, total=False):
     until_ms: int
 
 
+class Held(TypedDict, total=False):
+    """What a workload holds, as a kubelet chose it."""
+
+    workload_id: str
+    placement: Placement
+
+
 class Fields(TypedDict, total=False):
     """The union of all payloads. A `node` is a name in some and a machine in others."""
 
@@ -125,6 +132,7 @@ class Fields(TypedDict, total=False):
     after: str
     done: bool
     workload_id: str
+    workloads: list[Held] | int
     workload: Workload
     version: int
     state: str

@@ -56,6 +56,7 @@ NEEDED: Final = frozenset(
         "priority-class.applied",
         "idleness.noticed",
         "device-health.changed",
+        "node-devices.learned",
     )
 )
 """Types with a payload that some check reads; of all others the headers are enough."""

@@ -5,6 +5,7 @@ from services.placement.nodes.device_health import HealthPolicy
 from services.placement.nodes.health_rules import read_overrides
 from services.placement.settings import PlacementSettings
 from services.placement.state.retention import placement_trims
+from shared.core.health.breaker import BreakerLimits
 from shared.core.health.ladder import LadderLimits
 from shared.core.nodes.shunning import ShunPolicy
 from shared.runtime.main import run_service
@@ -28,6 +29,7 @@ def make(settings: Settings) -> PlacementHandler:
         ),
         health=HealthPolicy(
             acts=own.health_mode == "act",
+            breaker=BreakerLimits(percent_max=own.health_breaker_percent),
             overrides=read_overrides(own.health_rules_file),
             limits=LadderLimits(probation_ms=1000 * own.health_probation_seconds),
         ),

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.placement.backfill.heads import HEAD_AFTER_HOURS
 from services.placement.unit.cell_state import START_SECONDS
+from shared.core.health.breaker import DEFAULT_BREAKER
 from shared.core.health.ladder import DEFAULT_LIMITS
 from shared.core.nodes.shunning import DEFAULTS
 
@@ -55,6 +56,13 @@ class PlacementSettings(BaseSettings):
         ge=1,
         description="so long a GPU takes no work after it was reset, and is healthy if nothing"
         " speaks against it meanwhile",
+    )
+    health_breaker_percent: int = Field(
+        default=DEFAULT_BREAKER.percent_max,
+        ge=0,
+        le=100,
+        description="of the GPUs of a flavor that rules may take out of service within an hour by"
+        " themselves, eight at least; beyond it all is only told",
     )
     health_rules_file: Path | None = Field(
         default=None,

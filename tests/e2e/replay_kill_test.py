@@ -31,6 +31,7 @@ from operations.replay.scaled import send_all
 from operations.replay.system import apply_documents
 from shared.core.model.nouns import WorkloadSpec
 from shared.events.envelope import workload_id
+from tests.support.device_faults import DeviceFaults
 from tests.support.disturbances import Disturbances
 from tests.support.killing import (
     OTHERS,
@@ -91,6 +92,7 @@ def _launched(folder: Path, scene: Scene, failpoints: str) -> LocalSystem:
     overrides = {
         "fleet": {"MUSTER_FLEET_FILE": str(file)},
         "simulated-cluster": {"MUSTER_CLUSTER_START_DELAY_SECONDS": "0.2"},
+        "placement": {"MUSTER_HEALTH_BREAKER_PERCENT": "100"},
         "*": {"MUSTER_FAILPOINTS": failpoints, "MUSTER_SEED": str(scene.seed)},
     }
     return launch(folder / "system", overrides=overrides, leave_out=())
@@ -109,12 +111,19 @@ async def _played(stage: Stage, scene: Scene, options: argparse.Namespace) -> in
         for one in await client.listing("nodes"):
             nodes.setdefault(one["flavor"], []).append(one["name"])
         disturbances = Disturbances(stage, client, queues, nodes=nodes, seed=scene.seed)
-        kills = await _under_fire(stage, client, (trace, specs), disturbances, options)
+        devices = DeviceFaults(
+            disturbances,
+            nodes["h100"],
+            count=options.device_faults,
+            seed=scene.seed,
+        )
+        kills = await _under_fire(stage, client, (trace, specs), (disturbances, devices), options)
     accepted = [workload_id(one.team, one.name) for one in trace.workloads]
     started = time.monotonic()
     left = await settle(stage, accepted, SETTLE_SECONDS + scene.seconds)
     print(f"settled after {time.monotonic() - started:.1f} s", flush=True)
     result = {"workloads": len(accepted), "seed": scene.seed, "not_over": left}
+    result["device_faults"] = dict(devices.done)
     return await _verdict(stage, result, accepted, (kills, disturbances))
 
 
@@ -122,19 +131,22 @@ async def _under_fire(
     stage: Stage,
     client: AsyncClient,
     work: tuple[RecordedTrace, dict[str, WorkloadSpec]],
-    disturbances: Disturbances,
+    acts: tuple[Disturbances, DeviceFaults],
     options: argparse.Namespace,
 ) -> dict[str, list[float]]:
     """Submit, disturb and kill at once, until all is submitted; recoveries by process."""
     trace, specs = work
+    disturbances, devices = acts
     over, kills = asyncio.Event(), dict[str, list[float]]()
     async with asyncio.TaskGroup() as group:
         sending = group.create_task(
             send_all(client, trace.workloads, 1.0, lambda one: item_of(one, specs))
         )
         disturbing = group.create_task(disturbances.run(over))
+        failing = group.create_task(devices.run())
         await _kill(stage, options, kills)
         await sending
+        await failing
         over.set()
         await disturbing
     return kills
@@ -207,6 +219,7 @@ def main() -> None:
     parser.add_argument("--workloads", type=int, help="of Philly; else 15 a second")
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--load", type=float, default=1.2, help="GPUs asked for, of those there")
+    parser.add_argument("--device-faults", type=int, default=0, help="of GPUs, beside all else")
     parser.add_argument("--failpoints", default="", help="as MUSTER_FAILPOINTS, in all services")
     parser.add_argument("--keep-logs", help="copy the logs of the services into this folder")
     sys.exit(asyncio.run(run(parser.parse_args())))

@@ -98,7 +98,7 @@ class Disturbances:
         while time.monotonic() < min(deadline, quiet):
             for one in await self._client.listing("nodes"):
                 if one["cordoned"]:
-                    await self._order(one["name"], "uncordon")
+                    await self.order(one["name"], "uncordon")
                     quiet = time.monotonic() + QUIET_SECONDS
             await asyncio.sleep(0.5)
 
@@ -209,20 +209,20 @@ class Disturbances:
     async def _command_node(self, verb: str) -> bool:
         name = await self._node("h100")
         before = await self._evicted(f"node {name} is drained")
-        await self._order(name, verb)
-        self._later(name, lambda: self._order(name, "uncordon"))
+        await self.order(name, verb)
+        self._later(name, lambda: self.order(name, "uncordon"))
         return verb != "drain" or await self._evicts(f"node {name} is drained", before)
 
     async def _notice(self) -> bool:
         """The market wants a node back, takes it in time, and gives another of its name later."""
         name = await self._node("spot")
         before = await self._evicted(f"node {name} will be gone")
-        await self._fleet(f"{name}/notice?seconds={NOTICE_SECONDS}")
+        await self.fleet(f"{name}/notice?seconds={NOTICE_SECONDS}")
 
         async def back() -> None:
-            await self._fleet(f"{name}/down?reason=spot")
-            await self._fleet(f"{name}/up")
-            await self._order(name, "uncordon")
+            await self.fleet(f"{name}/down?reason=spot")
+            await self.fleet(f"{name}/up")
+            await self.order(name, "uncordon")
 
         self._later(name, back)
         return await self._evicts(f"node {name} will be gone", before)
@@ -231,8 +231,8 @@ class Disturbances:
         """A machine fails without a word, and comes back."""
         name = await self._node("h100")
         before = await self._evicted(f"node {name} is lost")
-        await self._fleet(f"{name}/down")
-        self._later(name, lambda: self._fleet(f"{name}/up"))
+        await self.fleet(f"{name}/down")
+        self._later(name, lambda: self.fleet(f"{name}/up"))
         return await self._evicts(f"node {name} is lost", before)
 
     async def _device(self) -> bool:
@@ -241,8 +241,8 @@ class Disturbances:
         text = f"GPU {gpu} of node {name} is taken out of service"
         before = await self._evicted(text)
         for code in (13, 63, self._random.choice(DRAINING_XIDS)):
-            await self._fleet(f"{name}/gpus/{gpu}/tell?kind=xid&code={code}")
-        self._later(name, lambda: self._order(name, "uncordon"))
+            await self.fleet(f"{name}/gpus/{gpu}/tell?kind=xid&code={code}")
+        self._later(name, lambda: self.order(name, "uncordon"))
         return await self._evicts(text, before)
 
     async def _evicts(self, message: str, before: int) -> bool:
@@ -261,11 +261,13 @@ class Disturbances:
         free = [one for one in self._nodes[flavor] if one not in self._undo]
         return max(free, key=lambda one: (used.get(one, 0) + 1) * self._random.random())
 
-    async def _order(self, node: str, verb: str) -> None:
+    async def order(self, node: str, verb: str) -> None:
+        """An operator's command to a node."""
         body = {"note": "test"} if verb != "uncordon" else {}
         await self._post(self._stage.api, f"/v1/nodes/{node}/{verb}", body)
 
-    async def _fleet(self, path: str) -> None:
+    async def fleet(self, path: str) -> None:
+        """A request to the simulated machines."""
         async with aiohttp.ClientSession() as session:
             await self._post(session, f"{self._stage.system.url('fleet')}/v1/nodes/{path}", {})
 

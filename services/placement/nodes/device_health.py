@@ -22,6 +22,7 @@ from services.placement.preemption.evictions import Evictions
 from services.placement.state.fleet import Fleet
 from services.placement.unit.cell_state import CellState
 from shared.core.health import ladder
+from shared.core.health.breaker import DEFAULT_BREAKER, BreakerLimits
 from shared.core.health.device import TAKES_WORK, DeviceHealth, DeviceState, Sign
 from shared.core.health.events import WHOLE_NODE, HealthEventKind
 from shared.core.health.xid import NO_OVERRIDES, XidClass
@@ -44,6 +45,7 @@ class HealthPolicy(Value, frozen=True, kw_only=True):
 
     acts: bool = True
     limits: ladder.LadderLimits = ladder.DEFAULT_LIMITS
+    breaker: BreakerLimits = DEFAULT_BREAKER
     overrides: Mapping[int, XidClass] = NO_OVERRIDES
     """Classes of XIDs that the site has instead."""
 
@@ -64,7 +66,7 @@ class DeviceHealths:
     ) -> None:
         self._state, self._fleet = state, fleet
         self._policy = policy
-        self._budget = DrainBudget(fleet, acts=policy.acts)
+        self._budget = DrainBudget(fleet, policy.breaker, acts=policy.acts)
         self._out = DeviceDrains(state, fleet, drains, evictions, self._budget)
         self.records = DeviceRecords(fleet, drains)
 

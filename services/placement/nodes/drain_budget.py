@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from services.placement.state.fleet import Fleet
-from shared.core.health.breaker import HOUR_MS, may_drain
+from shared.core.health.breaker import DEFAULT_BREAKER, HOUR_MS, BreakerLimits, may_drain
 from shared.core.health.device import TAKES_WORK, DeviceHealth, DeviceState
 from shared.core.model.nouns import Node
 
@@ -21,8 +21,10 @@ _RETURNS: Final = TAKES_WORK | {DeviceState.PROBATION}
 class DrainBudget:
     """Of one cell. `acts` false: nothing is ever taken out."""
 
-    def __init__(self, fleet: Fleet, *, acts: bool) -> None:
-        self._fleet = fleet
+    def __init__(
+        self, fleet: Fleet, limits: BreakerLimits = DEFAULT_BREAKER, *, acts: bool
+    ) -> None:
+        self._fleet, self._limits = fleet, limits
         self._acts = acts
         self._times_ms: dict[str, list[int]] = {}
         """When GPUs were taken out, by flavor."""
@@ -43,8 +45,8 @@ class DrainBudget:
         """
         times = [one for one in self._times_ms.get(node.flavor, ()) if now_ms - one < HOUR_MS]
         allowed = self._acts and (
-            may_drain(times, gpus, 0, now_ms)
-            or may_drain(times, gpus, self._gpus_of(node.flavor), now_ms)
+            may_drain(times, gpus, 0, now_ms, self._limits)
+            or may_drain(times, gpus, self._gpus_of(node.flavor), now_ms, self._limits)
         )
         if allowed:
             self._times_ms[node.flavor] = [*times, *[now_ms] * gpus][-TIMES_MAX:]
