@@ -32,6 +32,16 @@ class Batch:
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     duplicates: int = 0
+    unreadable: int = 0
+    """Samples that cannot be read: the next one takes their place, so none is a dead letter."""
+
+    def refuse(self, message: RawMessage, error: Malformed) -> None:
+        """A message that can never be processed; its offset is noted."""
+        if message.topic in NEWEST_ONLY:
+            self.unreadable += 1
+        else:
+            self.dead.append(dead_letter(message, str(error)))
+        self.skipped.append((message.topic, message.partition, message.offset))
 
 
 async def sort_out(
@@ -59,10 +69,10 @@ async def sort_out(
         try:
             decoded.append(_decode(message) if team is None else submission(message))
         except Malformed as error:
-            batch.dead.append(dead_letter(message, str(error)))
             if team is None:
-                batch.skipped.append((message.topic, message.partition, message.offset))
+                batch.refuse(message, error)
             else:
+                batch.dead.append(dead_letter(message, str(error)))
                 decoded.append(malformed_submission(message, error))
     known = await handled_before(decoded, recent, seen)
     for one in decoded:
@@ -100,8 +110,7 @@ def payloads_of(raw: Sequence[RawMessage], passed_over: Collection[bytes]) -> Ba
             refuse_unreadable(message)
             batch.fresh.append(_bare(message, kind))
         except Malformed as error:
-            batch.dead.append(dead_letter(message, str(error)))
-            batch.skipped.append(place)
+            batch.refuse(message, error)
     return batch
 
 

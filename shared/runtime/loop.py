@@ -176,6 +176,7 @@ class Loop:
         refused = sum(team_of(one.topic) is not None for one in batch.dead)
         telemetry.REFUSED_SUBMISSIONS.labels(self._name).inc(refused)
         telemetry.DEAD_LETTERS.labels(self._name).inc(len(batch.dead) - refused)
+        telemetry.UNREADABLE_SAMPLES.labels(self._name).inc(batch.unreadable)
         telemetry.MESSAGES.labels(self._name, "all").inc(len(batch.fresh))
 
 

@@ -22,6 +22,11 @@ REFUSED_SUBMISSIONS = Counter(
     "Records of teams' own topics that cannot be read: kept as dead letters, and answered.",
     ["service"],
 )
+UNREADABLE_SAMPLES = Counter(
+    "muster_unreadable_samples_total",
+    "Records of topics on which each replaces those before, passed over as they cannot be read.",
+    ["service"],
+)
 RAISED = Counter(
     "muster_decisions_raised_total",
     "Batches by which a decision raised an exception: a bug; the log has it.",

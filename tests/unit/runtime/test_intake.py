@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from shared.events.envelope import event_id, time_of_id
 from shared.events.malformed import SubmissionMalformed
-from shared.events.topics import team_submissions
+from shared.events.topics import NODE_FACTS, USAGE_FACTS, team_submissions
 from shared.runtime import dedupe
 from shared.runtime.dedupe import RecentIds
-from shared.runtime.intake import sort_out
+from shared.runtime.intake import payloads_of, sort_out
 from tests.support.protocol import FIRST_MS, a_record, a_submission, an_event
 
 
@@ -190,3 +190,17 @@ async def test_records_from_before_a_topic_is_wanted_only_move_the_offset():
     )
 
     assert (ids(2), [0]) == (fresh(batch), [offset for _, _, offset in batch.skipped])
+
+
+@pytest.mark.parametrize(("topic", "dead"), [(USAGE_FACTS, 0), (NODE_FACTS, 1)])
+@pytest.mark.parametrize("by_version", [False, True])
+async def test_a_sample_that_cannot_be_read_is_counted_and_no_dead_letter(topic, dead, by_version):
+    record = replace(a_record(an_event(1), 4, topic=topic.name), value=b"{oops")
+    if by_version:
+        batch = payloads_of([record], ())
+    else:
+        batch = await sort_out([record], RecentIds(), Inbox().seen)
+
+    assert (dead, 1 - dead) == (len(batch.dead), batch.unreadable)
+    assert [(topic.name, 0, 4)] == batch.skipped
+    assert not batch.fresh

@@ -17,7 +17,8 @@ def with_absent(refusal: Refusal, found: Survey) -> Refusal:
         message += f" {_more(out)} cordoned, not ready or unhealthy."
         evidence = evidence | {"nodes_matching": found.matching, "nodes_open": found.open}
     if shunned:
-        message += f" {_more(shunned)} in quarantine, as nothing started there lately."
+        why = "as nothing started there lately or no agent is heard"
+        message += f" {_more(shunned)} in quarantine, {why}."
         evidence = evidence | {f"nodes_excluded_{Filter.SHUNNED.value}": shunned}
     return replace(refusal, message=message, evidence=evidence)
 

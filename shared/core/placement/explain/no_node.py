@@ -24,7 +24,7 @@ _WORDS = {
     Filter.DRIVER: "with too old a driver",
     Filter.CUDA: "with a driver too old for the CUDA version",
     Filter.MIG_PROFILE: "without the MIG profile",
-    Filter.SHUNNED: "in quarantine, as nothing started there lately",
+    Filter.SHUNNED: "in quarantine, as nothing started there lately or no agent is heard",
     Filter.PINNED: "kept for gangs that begin before it would end, or for shorter work",
 }
 _HELP = {

@@ -116,7 +116,7 @@ def test_who_waits_for_shunned_nodes_alone_is_told_how_many_they_are():
 
     assert isinstance(answer, Refusal)
     assert answer.reason is Reason.NODES_UNHEALTHY
-    assert "2 in quarantine, as nothing started there lately" in answer.message
+    assert "2 in quarantine, as nothing started there lately or no" in answer.message
     assert "muster nodes" in answer.next_step
     assert 2 == answer.evidence["nodes_excluded_shunned"]
 
@@ -130,6 +130,6 @@ def test_who_finds_too_little_room_is_told_of_shunned_nodes_beside(count: int, g
     assert isinstance(answer, Refusal)
     assert answer.reason in (Reason.NO_CAPACITY, Reason.GANG_SHORT)
     assert answer.message.endswith(
-        "1 node more is in quarantine, as nothing started there lately."
+        "1 node more is in quarantine, as nothing started there lately or no agent is heard."
     )
     assert 1 == answer.evidence["nodes_excluded_shunned"]
