@@ -164,6 +164,7 @@ class LiveProbe:
                 at_ms=at_ms,
                 code=one.code,
                 instance=one.instance,
+                mask=self._mask(one.gpu, one.instance),
                 uuid=one.uuid,
                 detail=one.detail[:DETAIL_CHARACTERS_MAX],
                 cell=self._cell,
@@ -172,6 +173,17 @@ class LiveProbe:
         ]
         if self._changes:
             self.changed()
+
+    def _mask(self, gpu: int, instance: int) -> int:
+        """Memory slices of an instance as it was read last; 0: not known."""
+        found = (
+            mask_of(each)
+            for one in self.reading.gpus
+            if one.index == gpu
+            for each in one.instances
+            if each.number == instance
+        )
+        return next(found, 0)
 
     def _found(self, found: DeviceInventory) -> None:
         """A GPU that is not told any more keeps its place: it is lost, not gone."""

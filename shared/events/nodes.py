@@ -55,6 +55,8 @@ class HealthEventReported(Wire, frozen=True, kw_only=True):
     """What it means depends on the kind: the XID, a count, an action."""
     instance: int = health_events.NO_INSTANCE
     """Number of the GPU instance (MIG) that it concerns alone; -1: the whole GPU."""
+    mask: int = 0
+    """Memory slices of that instance, a bit each; 0: not known."""
     uuid: str = ""
     """UUID of the device; another one in its place is not concerned."""
     detail: str = ""

@@ -15,12 +15,13 @@ from services.placement.workloads import transitions
 from shared.core.health.device import TAKES_WORK, DeviceHealth, DeviceState, Sign
 from shared.core.health.ladder import DRAINS, LadderVerdict, Remedy
 from shared.core.model.lifecycle import State
-from shared.core.model.nouns import Node
+from shared.core.model.nouns import WHOLE_MASK, Node
 from shared.core.model.reason import Reason
 from shared.events.envelope import Received
 
 UNRESPONSIVE_MS: Final = 300_000
 """A node whose driver does not answer for so long is drained."""
+_STOPS: Final = DRAINS | {Remedy.DRAIN_SLICE}
 _AT_ONCE: Final = frozenset({Remedy.DRAIN_AT_ONCE, Remedy.LOSE})
 """Remedies that leave no grace."""
 
@@ -37,6 +38,8 @@ class JudgedSign(NamedTuple):
     def text(self) -> str:
         """For the owners of what runs there."""
         where = f"GPU {self.known.gpu} of node {self.node.name}"
+        if self.verdict.remedy is Remedy.DRAIN_SLICE:
+            return f"instance {self.sign.instance} of {where} failed: {self.sign.text}"
         return f"{where} is taken out of service: {self.sign.text}"
 
 
@@ -60,9 +63,11 @@ class DeviceDrains:
 
         A device of a node that is closed counted with its node.
         """
-        if told.verdict.remedy not in DRAINS or told.known.state not in TAKES_WORK:
+        remedy = told.verdict.remedy
+        if remedy not in _STOPS or told.known.state not in TAKES_WORK:
             return True
-        gpus = 0 if self._drains.closed(told.node.name) else 1
+        whole = remedy in DRAINS and not self._drains.closed(told.node.name)
+        gpus = 1 if whole else 0
         return self._budget.take(told.node, gpus, self._state.unit.now_ms)
 
     def drain_node(self, message: Received, told: JudgedSign) -> bool:
@@ -92,16 +97,18 @@ class DeviceDrains:
     def follow(self, message: Received, told: JudgedSign, after: DeviceHealth) -> None:
         """Stop what runs on a device that went out, or have it stopped at once."""
         remedy = told.verdict.remedy
-        if remedy in DRAINS and after.state is not told.known.state:
+        if remedy is Remedy.DRAIN_SLICE and after.state in TAKES_WORK:
+            self._empty(message, told, told.sign.mask)
+        elif remedy in DRAINS and after.state is not told.known.state:
             self._empty(message, told)
         elif remedy is Remedy.DRAIN_AT_ONCE and after.state is DeviceState.DRAINING:
             self._hasten(message, told)
 
-    def _empty(self, message: Received, told: JudgedSign) -> None:
-        """What runs on the device is stopped and goes on elsewhere."""
+    def _empty(self, message: Received, told: JudgedSign, mask: int = WHOLE_MASK) -> None:
+        """What runs on these slices of the device is stopped and goes on elsewhere."""
         self._evictions.lost(told.node.name, message)
         gone_at_ms = self._state.unit.now_ms if told.verdict.remedy in _AT_ONCE else 0
-        for record in self.holders(told.node.name, told.known.gpu):
+        for record in self.holders(told.node.name, told.known.gpu, mask):
             transitions.evict(
                 self._state,
                 record,
@@ -118,10 +125,15 @@ class DeviceDrains:
             if record.state is State.EVICTING:
                 transitions.stop_pods(self._state, record, record.reason, message, now_ms)
 
-    def holders(self, node: str, gpu: int) -> Iterator[Record]:
-        """Workloads that hold some of the device. O(workloads on the node)."""
+    def holders(self, node: str, gpu: int, mask: int = WHOLE_MASK) -> Iterator[Record]:
+        """Workloads that hold some of these slices of a device. O(workloads on the node)."""
         for record in self._state.records.of_node(node):
             pods = record.placement.pods if record.placement is not None else ()
             shares = (share for one in pods if one.node == node for share in one.shares)
-            if any(share.index == gpu for share in shares):
+            if any(share.index == gpu and _overlaps(share.mask, mask) for share in shares):
                 yield record
+
+
+def _overlaps(held: int, mask: int) -> bool:
+    """A share without slices of its own is on all of its GPU."""
+    return mask == WHOLE_MASK or bool((held or WHOLE_MASK) & mask)

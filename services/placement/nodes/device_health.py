@@ -130,6 +130,7 @@ class DeviceHealths:
             at_ms=self._state.unit.now_ms,
             code=fact.code,
             instance=fact.instance,
+            mask=fact.mask,
             detail=fact.detail,
             holders=tuple(
                 (one.workload.team, one.workload.id) for one in self._out.holders(node.name, index)

@@ -54,6 +54,8 @@ class Sign(Value, frozen=True, kw_only=True):
     """When it was taken notice of, Unix milliseconds."""
     code: int = 0
     instance: int = NO_INSTANCE
+    mask: int = 0
+    """Memory slices of that instance, a bit each; 0: not known."""
     detail: str = ""
     holders: tuple[tuple[str, str], ...] = ()
     """(team, workload) of what held some of the device then."""

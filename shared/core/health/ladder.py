@@ -44,6 +44,8 @@ class Remedy(StrEnum):
 
     NOTE = "note"
     SUSPECT = "suspect"
+    DRAIN_SLICE = "drain-slice"
+    """What runs on one GPU instance (MIG) is stopped; the GPU is suspect."""
     DRAIN = "drain"
     DRAIN_AT_ONCE = "drain-at-once"
     """Without grace: what is computed there may be wrong."""
@@ -61,6 +63,7 @@ DRAINS: Final = frozenset(
     {Remedy.DRAIN, Remedy.DRAIN_AT_ONCE, Remedy.DRAIN_NODE, Remedy.FAIL, Remedy.LOSE}
 )
 """Remedies that stop what runs on the device."""
+_SUSPECTS: Final = frozenset({Remedy.SUSPECT, Remedy.DRAIN_SLICE})
 _RETURNS: Final = frozenset({Remedy.RESET_SEEN, Remedy.PROVE, Remedy.REFUSE})
 _OUT: Final = frozenset(
     {DeviceState.DRAINING, DeviceState.QUARANTINED, DeviceState.LOST, DeviceState.FAILED}
@@ -69,7 +72,7 @@ _OF_CLASS: Final = {
     XidClass.NOTE: Remedy.NOTE,
     XidClass.APP: Remedy.NOTE,
     XidClass.FOLLOW: Remedy.NOTE,
-    XidClass.SLICE: Remedy.SUSPECT,
+    XidClass.SLICE: Remedy.DRAIN_SLICE,
     XidClass.LINK: Remedy.SUSPECT,
     XidClass.RESET: Remedy.DRAIN,
     XidClass.CHECK: Remedy.DRAIN,
@@ -181,7 +184,7 @@ def follow(
 ) -> DeviceHealth:
     """The device after a verdict; the same where it asks for no other state."""
     state, remedy = known.state, verdict.remedy
-    if remedy is Remedy.SUSPECT and state in {DeviceState.HEALTHY, DeviceState.SUSPECT}:
+    if remedy in _SUSPECTS and state in {DeviceState.HEALTHY, DeviceState.SUSPECT}:
         return _become(known, DeviceState.SUSPECT, verdict.rule, now_ms, limits.suspect_ms)
     if remedy is Remedy.LOSE and state not in {DeviceState.LOST, DeviceState.FAILED}:
         return _become(known, DeviceState.LOST, verdict.rule, now_ms)

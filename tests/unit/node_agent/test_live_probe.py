@@ -332,3 +332,16 @@ async def test_a_check_is_ordered_for_a_gpu_of_this_node_alone(watched):
     await obey(CheckGpu(node="n1", gpu=1, expires_at_ms=watched.clock.at_ms - 1, epoch=1))
 
     assert ordered == [command]
+
+
+async def test_an_error_of_an_instance_names_its_slices(watched):
+    watched.source.instances[1] = (
+        InstanceReading(number=4, profile="2g.20gb", start=2, size=2, values={}),
+    )
+    await watched.refresh()
+    watched.probe.changes()
+    watched.xids.hear_driver("GPU-1", XID_CRITICAL, 94, 4)
+    watched.xids.hear_driver("GPU-1", XID_CRITICAL, 95, 9)
+
+    told = [one for one in watched.probe.changes() if isinstance(one, HealthEventReported)]
+    assert [(one.code, one.instance, one.mask) for one in told] == [(94, 4, 0b1100), (95, 9, 0)]

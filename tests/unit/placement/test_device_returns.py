@@ -8,6 +8,7 @@ from services.placement.nodes.device_health import HealthPolicy
 from shared.core.health.events import HealthEventKind as Kind
 from shared.core.health.xid import XidClass
 from shared.core.model.lifecycle import State
+from shared.core.model.nouns import GpuRequest
 from shared.core.model.value import replace
 from shared.events.nodes import (
     CheckGpu,
@@ -17,6 +18,7 @@ from shared.events.nodes import (
     SwitchingGpu,
 )
 from shared.events.pods import EvictPods
+from shared.events.workloads import WorkloadEvicted
 from tests.support.placement_driver import Driver, a_node, a_quota, a_workload, reported
 from tests.unit.placement.test_device_health import (
     PROBATION_SECONDS,
@@ -162,3 +164,39 @@ def test_what_observes_drains_no_node():
     driver.send(told(Kind.UNRESPONSIVE, gpu=-1))
 
     assert only(driver.wait(301), NodeCordoned) == []
+
+
+def two_instances(*, acts: bool = True) -> tuple[Driver, dict[str, int]]:
+    """Two workloads on instances of one GPU: their slices."""
+    driver = Driver(health=HealthPolicy(acts=acts))
+    driver.send(reported(a_node("n1", gpus=0, mig=1)), a_quota())
+    instance = GpuRequest(mig_profile="1g.10gb", mig_count=1)
+    running(driver, a_workload("w1", gpu=instance), a_workload("w2", gpu=instance))
+    masks = {}
+    for name in ("w1", "w2"):
+        ((share,),) = (pod.shares for pod in driver.placement(name).pods)
+        masks[name] = share.mask
+    assert not masks["w1"] & masks["w2"]
+    return driver, masks
+
+
+def test_an_error_of_an_instance_moves_its_work_and_leaves_its_neighbours():
+    driver, masks = two_instances()
+
+    out = driver.send(xid(94, instance=3, mask=masks["w2"]))
+
+    assert steps(out) == [("n1", 0, S.SUSPECT)]
+    (evicted,) = only(out, WorkloadEvicted)
+    assert evicted.message == "instance 3 of GPU 0 of node n1 failed: XID 94"
+    assert (driver.state("w1"), driver.state("w2")) == (State.RUNNING, State.EVICTING)
+
+
+def test_of_an_unknown_instance_and_while_it_observes_nothing_is_moved():
+    unknown, _ = two_instances()
+    observing, masks = two_instances(acts=False)
+
+    assert steps(unknown.send(xid(94, instance=3))) == [("n1", 0, S.SUSPECT)]
+    (fact,) = observing.send(xid(94, instance=3, mask=masks["w1"]))
+
+    assert (fact.after, fact.done) == (S.SUSPECT, False)
+    assert {State.RUNNING} == {one.state(name) for one in (unknown, observing) for name in masks}
