@@ -27,7 +27,14 @@ POD_ENDS: Final = (
 RESIZE_ENDS: Final = ("muster.pods.resized.v1", "muster.resize.refused.v1")
 OF_SAMPLES: Final = frozenset(
     f"muster.{name}.v1"
-    for name in ("idleness.noticed", "idleness.ended", "node.silent", "node.heard")
+    for name in (
+        "idleness.noticed",
+        "idleness.ended",
+        "node.silent",
+        "node.heard",
+        "trend.found",
+        "trend.ended",
+    )
 )
 """Caused by reports of use: samples that are kept for an hour and are in no inbox."""
 POD_FACTS: Final = ("muster.pods.bound.v1", "muster.pods.running.v1", *POD_ENDS, *RESIZE_ENDS)

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from services.monitoring import fleet
 from services.monitoring.labels import Capped
 from services.monitoring.memory import MonitoringMemory
+from shared.core.health.trends import Trend
 from shared.core.model.units import GPU_MILLI, UNLIMITED
 from shared.core.quota.fair_share import SHARE_ONE
 from shared.ports.clock import Clock
@@ -119,8 +120,13 @@ class Gauges(Collector):
 
 
 def _leaks(memory: MonitoringMemory) -> dict[Labels, float]:
-    worst = sorted(memory.leaks.copy().items(), key=lambda one: -one[1])[:LEAKS_MAX]
-    return {(node, str(gpu)): mib for (node, gpu), mib in worst}
+    leaks = {
+        (node, str(gpu)): one.value
+        for node, here in memory.trends.copy().items()
+        for (gpu, trend), one in here.copy().items()
+        if trend is Trend.LEAK
+    }
+    return dict(sorted(leaks.items(), key=lambda one: -one[1])[:LEAKS_MAX])
 
 
 def _quota(memory: MonitoringMemory) -> Iterator[Metric]:

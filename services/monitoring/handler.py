@@ -1,6 +1,7 @@
 """The monitoring service: every fact becomes a cost row, a change in memory, or a count.
 
-Reports of use tell which work is idle, and that alone it tells others (`idle.py`).
+Reports of use tell which work is idle (`idle.py`), which nodes fell silent (`silence.py`) and
+which devices slowly change for the worse (`trends.py`); those alone it tells others.
 
 Pod facts and nominations are not read: whatever they lead to is in the facts of placement, and
 each message read costs an inbox row. Counters are moved only after the commit, so a batch that is
@@ -64,7 +65,7 @@ class MonitoringHandler:
         self._rows = CostRows()
         self._idle = Idle(memory, self._cell)
         self._silence = Silence(memory, self._cell)
-        self._trends = Trends(memory)
+        self._trends = Trends(memory, self._cell)
         self._counts.clear()
         self._actions: dict[type, Action] = {
             workloads.WorkloadQueued: self._queued,
@@ -128,7 +129,10 @@ class MonitoringHandler:
             elif isinstance(payload, nodes.NodeRemoved):
                 fleet.removed(self.memory, payload)
                 emits += self._silence.removed(message, payload.node)
+                emits += self._trends.removed(message, payload.node)
             else:
+                if isinstance(payload, nodes.NodeInventoryReported):
+                    emits += self._trends.inventory(message, payload.node)
                 action = self._actions.get(type(payload))
                 if action is not None:
                     action(payload)
@@ -151,11 +155,12 @@ class MonitoringHandler:
             self._count(metrics.REPORTS_REFUSED.labels(self.node(fact.node), field).inc)
             return []
         fleet.used(self.memory, fact, message.logged_ms)
-        leaks = self._trends.reported(fact, message.logged_ms)
-        if leaks:
-            self._count(metrics.TRENDS.labels("leak").inc, leaks)
+        trends = self._trends.reported(message, fact)
+        for one in trends:
+            if isinstance(one.payload, nodes.TrendFound):
+                self._count(metrics.TRENDS.labels(one.payload.trend.value).inc)
         told = self._silence.reported(message, fact.node)
-        return told + self._idle.reported(message, fact)
+        return told + self._idle.reported(message, fact) + trends
 
     def _step(self, fact: nodes.DeviceHealthChanged) -> None:
         fleet.step(self.memory, fact)
@@ -246,4 +251,7 @@ def _arrays(fact: nodes.GpuUsageReported) -> ReportedUse:
         power_watts=fact.power_watts,
         unread=fact.unread,
         instances=[(one.gpu, one.mask, one.utilization_percent) for one in fact.instances],
+        sm_clock_mhz=fact.sm_clock_mhz,
+        pcie_replays=fact.pcie_replays,
+        throttled=fact.throttled,
     )

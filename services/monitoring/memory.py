@@ -12,6 +12,7 @@ import msgspec
 
 from shared.core.health.device import DeviceState
 from shared.core.health.silence import HeardNode
+from shared.core.health.trends import Trend
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
 from shared.core.model.team_policy import IdlePolicy
 from shared.core.nodes.idleness import Run, ToldIdleness
@@ -32,6 +33,7 @@ WATCH: Final = "u"
 AGENT: Final = "a"
 SILENT: Final = "s"
 STEP: Final = "h"
+TREND: Final = "r"
 
 DEVICE_FIELDS: Final = 4
 Devices = tuple[tuple[str, int, int, int], ...]
@@ -103,6 +105,16 @@ class NodeHealth(msgspec.Struct, array_like=True):
     """By placement, as work did not start there."""
 
 
+class OpenTrend(msgspec.Struct, array_like=True, frozen=True):
+    """A trend of a device that was told and is not over."""
+
+    since_ms: int
+    value: float
+    """As it is now; after a restart as it was told."""
+    work: tuple[str, ...]
+    """Ids of the workloads that held the device when it was told, in order."""
+
+
 class MonitoringMemory:
     """Everything in memory; `load` rebuilds all but the use of GPUs, which is told again soon."""
 
@@ -121,6 +133,7 @@ class MonitoringMemory:
                 AGENT: msgspec.json.Decoder(HeardNode),
                 SILENT: msgspec.json.Decoder(int),
                 STEP: msgspec.json.Decoder(DeviceState),
+                TREND: msgspec.json.Decoder(OpenTrend),
             },
         )
         self.workloads: dict[str, SeenWorkload] = {}
@@ -133,8 +146,8 @@ class MonitoringMemory:
         """Nodes whose agent was heard once, in the order in which they were heard last."""
         self.steps: dict[tuple[str, int], DeviceState] = {}
         """Where devices are on the ladder of health, by (node, index); no healthy ones."""
-        self.leaks: dict[tuple[str, int], float] = {}
-        """GPUs on which memory leaks, by (node, index): MiB an hour. In memory alone."""
+        self.trends: dict[str, dict[tuple[int, Trend], OpenTrend]] = {}
+        """Trends that are told and not over, by node, then (index of the GPU, trend)."""
         self.silent: dict[str, int] = {}
         """Nodes that are told to be silent: when each was heard last."""
         self.states: Counter[tuple[str, str]] = Counter()
@@ -161,6 +174,9 @@ class MonitoringMemory:
         for key, state in self.journal.of_kind(STEP).items():
             node, _, gpu = key.rpartition("/")
             self.steps[node, int(gpu)] = state
+        for key, one in self.journal.of_kind(TREND).items():
+            node, gpu, trend = key.rsplit("/", 2)
+            self.trends.setdefault(node, {})[int(gpu), Trend(trend)] = one
         for workload_id, devices in self.journal.of_kind(DEVICES).items():
             # Rows of before have no mask: it is unknown, as of a time-sliced share.
             self._occupy(workload_id, tuple((*one, 0)[:DEVICE_FIELDS] for one in devices))
@@ -176,6 +192,21 @@ class MonitoringMemory:
                 self.early[workload_id] = None
             if one.held and one.flavor:
                 self.begin(one)
+
+    def open_trend(self, node: str, gpu: int, trend: Trend, one: OpenTrend) -> None:
+        """A trend is told."""
+        self.trends.setdefault(node, {})[gpu, trend] = one
+        self.journal.put(TREND, f"{node}/{gpu}/{trend}", one)
+
+    def end_trend(self, node: str, gpu: int, trend: Trend) -> OpenTrend | None:
+        """It is over; None if none was told."""
+        here = self.trends.get(node, {})
+        one = here.pop((gpu, trend), None)
+        if one is not None:
+            self.journal.drop(TREND, f"{node}/{gpu}/{trend}")
+            if not here:
+                del self.trends[node]
+        return one
 
     def take(self, workload_id: str, devices: Devices) -> None:
         """It holds these devices from now on."""

@@ -11,6 +11,8 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 
+from shared.core.health.trends import Trend
+
 WAIT_BUCKETS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5, 15, 60, 300, 1800, 7200, 86_400)
 START_BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
@@ -33,10 +35,12 @@ EVICTIONS: Final = Counter("muster_evictions_total", "Attempts that were stopped
 PLACEMENTS: Final = Counter("muster_placements_total", "Attempts that got devices.", ["flavor"])
 TRENDS: Final = Counter(
     "muster_trends_total",
-    "Slow changes that were found on GPUs; leak: used memory rises.",
+    "Slow changes that were found on GPUs; leak: used memory rises; heat: hotter at equal power;"
+    " replay: PCIe transfers are repeated; straggler: slower than its gang.",
     ["trend"],
 )
-TRENDS.labels("leak")  # so that the first one is an increase
+for _trend in Trend:
+    TRENDS.labels(_trend.value)  # so that the first one is an increase
 HEALTH_STEPS: Final = Counter(
     "muster_health_steps_total",
     "Steps of GPUs on the ladder of health; done is false where they were only told.",

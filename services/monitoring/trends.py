@@ -1,115 +1,112 @@
-"""Memory that leaks on a GPU: medians of what is reported, judged by core/health/trends.py.
+"""Slow changes of GPUs that end badly: told when one is found, and when it is over.
 
-Kept in memory alone: after a restart the evidence of six hours begins anew. What is known of a GPU
-is forgotten when other work holds it, and the first half hour of work is no evidence.
+Readings become points (`courses.py`); points are judged by shared/core/health: leak, heat, replays
+and, by gang, stragglers (`gang_clocks.py`). What is open is in the journal, so that its end is
+told after a restart, too; the evidence is in memory alone.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
-from typing import Final
 
+from services.monitoring.courses import Course
+from services.monitoring.gang_clocks import judged_gangs
 from services.monitoring.memory import MonitoringMemory
-from shared.core.health.trends import (
-    POINT_MS,
-    WARM_UP_MS,
-    WINDOW_MS,
-    TrendPoint,
-    leak_of,
-    point_of,
-)
+from services.monitoring.node_courses import NodeCourses
+from services.monitoring.told_trends import Holders, ToldTrends
+from shared.core.health.heat import judged_heat
+from shared.core.health.leak import judged_leak
+from shared.core.health.replays import judged_replays
+from shared.core.health.trends import Trend, TrendJudgement
+from shared.core.model.nouns import Node
+from shared.events.envelope import Received
 from shared.events.nodes import GpuUsageReported
-
-POINTS_MAX: Final = WINDOW_MS // POINT_MS + 1
-
-Place = tuple[str, int]
-"""(node, index of the GPU)."""
-
-
-class Course:
-    """The course of one GPU under the same work: points in arrays, as a fleet has many."""
-
-    __slots__ = ("at_ms", "bin_ms", "from_ms", "holders", "memory", "percent", "samples")
-
-    def __init__(self, holders: tuple[str, ...], from_ms: int) -> None:
-        self.holders = holders
-        self.from_ms = from_ms
-        self.bin_ms = 0
-        self.samples: list[tuple[int, int]] = []
-        self.at_ms, self.memory, self.percent = array("q"), array("f"), array("f")
-
-    def add(self, at_ms: int, memory_mib: int, percent: int) -> bool:
-        """One more sample; whether a point was made of those before it."""
-        bin_ms = at_ms // POINT_MS * POINT_MS
-        made = bool(self.samples) and bin_ms != self.bin_ms
-        if made:
-            self._close()
-        self.bin_ms = bin_ms
-        self.samples.append((memory_mib, percent))
-        return made
-
-    def _close(self) -> None:
-        point = point_of(self.bin_ms, self.samples)
-        self.samples.clear()
-        for values, value in (
-            (self.at_ms, point.at_ms),
-            (self.memory, point.memory_mib),
-            (self.percent, point.percent),
-        ):
-            values.append(value)  # type: ignore[arg-type]
-            del values[:-POINTS_MAX]
-
-    def points(self) -> list[TrendPoint]:
-        """All that are kept, in order of time."""
-        rows = zip(self.at_ms, self.memory, self.percent, strict=True)
-        return [TrendPoint(at_ms=at, memory_mib=mib, percent=use) for at, mib, use in rows]
+from shared.runtime.handler import Emit
 
 
 class Trends:
-    """The GPUs of one cell that work holds."""
+    """The GPUs of one cell."""
 
-    def __init__(self, memory: MonitoringMemory) -> None:
+    def __init__(self, memory: MonitoringMemory, cell: int) -> None:
         self._memory = memory
-        self._courses: dict[Place, Course] = {}
+        self._told = ToldTrends(memory, cell)
+        self._courses: dict[str, NodeCourses] = {}
+        self._uuids: dict[str, dict[int, str]] = {}
+        """Of the devices of a node, by index."""
 
-    def reported(self, fact: GpuUsageReported, at_ms: int) -> int:
-        """How many leaks a report brings to light. O(GPUs and work on the node)."""
-        found = 0
-        for gpu, holders in self._holders(fact.node, len(fact.utilization_percent)):
-            place = fact.node, gpu
-            course = self._courses.get(place)
-            if not holders or gpu in fact.unread:
-                self._forget(place)
-                continue
-            if course is None or course.holders != holders:
-                self._forget(place)
-                course = self._courses[place] = Course(holders, at_ms + WARM_UP_MS)
-            if at_ms < course.from_ms:
-                continue
-            memory, use = fact.memory_used_mib[gpu], fact.utilization_percent[gpu]
-            if course.add(at_ms, memory, use):
-                found += self._judge(place, course)
-        return found
+    def reported(self, message: Received, fact: GpuUsageReported) -> list[Emit]:
+        """What a report of a node lets be said.
 
-    def _judge(self, place: Place, course: Course) -> bool:
-        """Whether memory leaks there, and did not before."""
-        leak, leaks = leak_of(course.points()), self._memory.leaks
-        if leak is None:
-            leaks.pop(place, None)
-            return False
-        known = place in leaks
-        leaks[place] = leak.mib_per_hour
-        return not known
+        O(GPUs and work on the node), and once in five minutes O(their points and gangs).
+        """
+        node, at_ms = fact.node, message.logged_ms
+        courses = self._courses_of(node, len(fact.utilization_percent))
+        holders = self._holders(node)
+        emits = list(self._told.of_work_that_is_gone(message, node, holders))
+        for gpu, course in enumerate(courses.gpus):
+            course.held_by(holders.get(gpu, ()), at_ms)
+        finished_ms = courses.finished(at_ms)
+        if finished_ms is not None:
+            emits += self._judge(message, node, courses, finished_ms)
+        courses.add(at_ms, fact)
+        return emits
 
-    def _holders(self, node: str, gpus: int) -> Iterator[tuple[int, tuple[str, ...]]]:
-        by_gpu: dict[int, list[str]] = {}
+    def inventory(self, message: Received, node: Node) -> list[Emit]:
+        """What was found of a device that another one replaces is over. O(GPUs)."""
+        before, now = self._uuids.get(node.name, {}), {gpu.index: gpu.uuid for gpu in node.gpus}
+        if before == now:
+            return []
+        self._uuids[node.name] = now
+        replaced = {gpu for gpu, uuid in now.items() if before.get(gpu) not in {None, "", uuid}}
+        known = self._courses.get(node.name)
+        for gpu in replaced:
+            if known and gpu < len(known.gpus):
+                known.gpus[gpu] = Course()
+        return self._told.end_all(message, node.name, replaced)
+
+    def removed(self, message: Received, node: str) -> list[Emit]:
+        """The node is gone, and what was open there is over."""
+        self._courses.pop(node, None)
+        self._uuids.pop(node, None)
+        return self._told.end_all(message, node)
+
+    def _courses_of(self, node: str, gpus: int) -> NodeCourses:
+        known = self._courses.get(node)
+        if known is None or len(known.gpus) != gpus:
+            known = self._courses[node] = NodeCourses(gpus)
+        return known
+
+    def _holders(self, node: str) -> Holders:
+        by_gpu: dict[int, set[str]] = {}
         for workload_id, shares in self._memory.shares.get(node, {}).items():
             for gpu, *_ in shares:
-                by_gpu.setdefault(gpu, []).append(workload_id)
-        for gpu in range(gpus):
-            yield gpu, tuple(by_gpu.get(gpu, ()))
+                by_gpu.setdefault(gpu, set()).add(workload_id)
+        return {gpu: tuple(sorted(ids)) for gpu, ids in by_gpu.items()}
 
-    def _forget(self, place: Place) -> None:
-        if self._courses.pop(place, None) is not None:
-            self._memory.leaks.pop(place, None)
+    def _judge(
+        self, message: Received, node: str, courses: NodeCourses, finished_ms: int
+    ) -> Iterator[Emit]:
+        """Make points, and look at the last of them."""
+        opened = self._memory.trends.get(node, {})
+        for gpu, course in enumerate(courses.gpus):
+            if course.close(finished_ms, is_hot=(gpu, Trend.HEAT) in opened):
+                for trend, judgement in _judgements(course):
+                    key = node, gpu, trend
+                    yield from self._told.decide(message, key, judgement, course.work)
+        for (name, gpu), judgement in judged_gangs(self._memory, self._courses, node, finished_ms):
+            key, work = (name, gpu, Trend.STRAGGLER), self._holders(name).get(gpu, ())
+            yield from self._told.decide(message, key, judgement, work)
+
+
+def _judgements(course: Course) -> Iterator[tuple[Trend, TrendJudgement]]:
+    """What the points of one GPU say; nothing where there are none."""
+    if course.work:
+        memory = course.memory_points()
+        if memory:
+            yield Trend.LEAK, judged_leak(memory)
+    heat = course.heat_points()
+    if heat:
+        yield Trend.HEAT, judged_heat(heat)
+    replays = course.replay_points()
+    if replays:
+        yield Trend.REPLAY, judged_replays(replays)

@@ -11,18 +11,22 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from shared.core.health.events import DETAIL_CHARACTERS_MAX, WHOLE_NODE, HealthEventKind
+from shared.core.health.trends import UNTOLD
 from shared.core.model.nouns import Gpu, Node
 from shared.core.model.value import replace
 from shared.core.telemetry.changes import HealthEvent, changes
 from shared.core.telemetry.readings import (
     MEMORY_USED,
+    PCIE_REPLAYS,
     POWER,
+    SM_CLOCK,
     TEMPERATURE,
     Answering,
     DeviceInventory,
     GpuReading,
     NodeReading,
     instance_percent,
+    is_throttled,
     mask_of,
     use_percent,
 )
@@ -109,6 +113,9 @@ class LiveProbe:
             unread=tuple(at for at, one in enumerate(percents) if one is None),
             instances=tuple(_instances(gpus)),
             cell=self._cell,
+            sm_clock_mhz=tuple(_value(one, SM_CLOCK, UNTOLD) for one in gpus),
+            pcie_replays=tuple(_value(one, PCIE_REPLAYS, UNTOLD) for one in gpus),
+            throttled=tuple(at for at, one in enumerate(gpus) if one and is_throttled(one)),
         )
 
     async def watch(self) -> None:
@@ -261,5 +268,5 @@ def _nobody() -> None:
     """Nobody waits for changes."""
 
 
-def _value(gpu: GpuReading | None, name: str) -> int:
-    return 0 if gpu is None else round(gpu.values.get(name, 0))
+def _value(gpu: GpuReading | None, name: str, absent: int = 0) -> int:
+    return absent if gpu is None else round(gpu.values.get(name, absent))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shared.core.cluster.inventory import problem_of
 from shared.core.health import events as health_events
 from shared.core.health.device import DeviceState
+from shared.core.health.trends import Trend
 from shared.core.kubernetes import observed
 from shared.core.model.nouns import Node, Placement
 from shared.core.model.reason import Reason
@@ -215,6 +216,41 @@ class NodeHeard(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+class TrendFound(Wire, frozen=True, kw_only=True):
+    """A slow change of a device that ends badly is found; it is told, and nothing acts on it."""
+
+    node: str
+    gpu: int
+    """Index of the GPU on its node."""
+    trend: Trend
+    """Which change it is."""
+    value: float
+    """How large it is. Leak: MiB an hour; heat: degrees Celsius above the median of seven days at
+    equal power; replay: replays an hour; straggler: clock in MHz."""
+    limit: float
+    """In the unit of the value: what is still allowed."""
+    since_ms: int
+    """Begin of the evidence, Unix milliseconds."""
+    message: str = ""
+    cell: int = 0
+
+
+class TrendEnded(Wire, frozen=True, kw_only=True):
+    """A slow change of a device that was told is over.
+
+    Its readings were as they should be for half an hour, other work holds it, or its node is gone.
+    """
+
+    node: str
+    gpu: int
+    """Index of the GPU on its node."""
+    trend: Trend
+    """Which change it was."""
+    since_ms: int
+    """Begin of the evidence that was told, Unix milliseconds."""
+    cell: int = 0
+
+
 class KeptFor(Wire, frozen=True, kw_only=True):
     """Nodes kept for one workload that waits; `pin` numbers its promise from 1."""
 
@@ -343,6 +379,13 @@ class GpuUsageReported(Wire, frozen=True, kw_only=True):
     instances: tuple[InstanceUse, ...] = ()
     """GPU instances (MIG) of which the use is known."""
     cell: int = 0
+    sm_clock_mhz: tuple[int, ...] = ()
+    """Clock of the multiprocessors of each GPU in MHz, by index; -1: not told. Empty: of none."""
+    pcie_replays: tuple[int, ...] = ()
+    """Replays on the PCIe link of each GPU since its driver was loaded, by index; -1: not told.
+    Empty: of none."""
+    throttled: tuple[int, ...] = ()
+    """Indexes of GPUs of which heat, a power brake or hardware holds the clocks down."""
 
 
 class GpusObserved(Wire, frozen=True, kw_only=True):

@@ -114,7 +114,12 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
     topics.AGENT_COMMANDS: (nodes.ReconfigureGpu, nodes.CheckGpu),
     topics.USAGE_FACTS: (nodes.GpuUsageReported,),
     topics.GPU_FACTS: (nodes.GpusObserved,),
-    topics.HEALTH_FACTS: (nodes.NodeSilent, nodes.NodeHeard),
+    topics.HEALTH_FACTS: (
+        nodes.NodeSilent,
+        nodes.NodeHeard,
+        nodes.TrendFound,
+        nodes.TrendEnded,
+    ),
     topics.IDLENESS_FACTS: (idleness.IdlenessNoticed, idleness.IdlenessEnded),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (

@@ -130,7 +130,7 @@ USAGE_FACTS: Final = _topic(
 GPU_FACTS: Final = _topic(
     "gpu.facts.v1", "cell", 6, "node_agent", "cluster_watcher", newest_only=True
 )
-HEALTH_FACTS: Final = _topic("health.facts.v1", "cell", 96, "monitoring", "placement")
+HEALTH_FACTS: Final = _topic("health.facts.v1", "cell", 96, "monitoring", "placement", "gateway")
 IDLENESS_FACTS: Final = _topic(
     "idleness.facts.v1", "cell", 96, "monitoring", "preemption", "gateway"
 )

@@ -28,6 +28,7 @@ CHECK_SECONDS: Final = 20
 """How long a check of a GPU takes."""
 _IDLE_CELSIUS, _BUSY_CELSIUS = 32, 38
 _IDLE_WATTS, _BUSY_WATTS = 60, 560
+_IDLE_MHZ, _BUSY_MHZ = 345, 1980
 
 
 class Occupancy(NamedTuple):
@@ -77,6 +78,8 @@ class Machine:
             power_watts=watts,
             unread=() if self._occupied is not None else tuple(range(len(rows))),
             cell=self._cell,
+            sm_clock_mhz=tuple(_BUSY_MHZ if one else _IDLE_MHZ for one in percent),
+            pcie_replays=(0,) * len(rows),
         )
 
     def changes(self) -> list[Change]:

@@ -167,6 +167,8 @@ TOPIC_OF: dict[type[Any], topics.Topic] = {
     nodes.HealthEventReported: topics.NODE_FACTS,
     nodes.NodeSilent: topics.HEALTH_FACTS,
     nodes.NodeHeard: topics.HEALTH_FACTS,
+    nodes.TrendFound: topics.HEALTH_FACTS,
+    nodes.TrendEnded: topics.HEALTH_FACTS,
     nodes.GpuHealthReported: topics.NODE_FACTS,
     nodes.NodeRemoved: topics.NODE_FACTS,
     pods.PodsBound: topics.POD_FACTS,

@@ -1,87 +1,116 @@
-"""Slow changes that end badly: memory that leaks while the use of a GPU stays as it is.
+"""Slow changes of devices that end badly: what they are called, and how one is judged.
 
-Medians of five minutes are the points; the slope is the median of the slopes of all pairs
-(Theil, 1950; Sen, 1968), which outliers do not move. Told, and never acted on.
+Medians of five minutes are the points, as single readings jump. Four judges look at them: leak.py,
+heat.py, replays.py and straggler.py. A trend is told and never acted on: placement ignores it.
+
+Source: thresholds of the project's own (ADR 88); none of them is a standard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from statistics import median
-from typing import Final
-
-import numpy as np
+from typing import Final, NamedTuple
 
 from shared.core.model.value import Value
 
 POINT_MS: Final = 300_000
-POINTS_MIN: Final = 30
-WINDOW_MS: Final = 6 * 3_600_000
-WARM_UP_MS: Final = 1_800_000
-"""Work that begins fills memory: its first half hour is no evidence."""
-SLOPE_MIN: Final = 200.0
-"""MiB an hour."""
-RISE_MIN_MIB: Final = 2_000
-USE_SPREAD_MAX: Final = 10
-"""Use within five points of its middle."""
+"""Length of the time whose readings make one point."""
+UNTOLD: Final = -1
+"""In place of a reading that the driver does not tell."""
 
 
-class TrendPoint(Value, frozen=True, kw_only=True):
-    """Medians of five minutes."""
+class Trend(StrEnum):
+    """A slow change of a device."""
+
+    LEAK = "leak"
+    """Used memory rises while use does not; MiB an hour."""
+    HEAT = "heat"
+    """Hotter than its median of seven days at equal power; degrees Celsius above it."""
+    REPLAY = "replay"
+    """Transfers are repeated on its PCIe link; replays an hour."""
+    STRAGGLER = "straggler"
+    """Slower than its gang, or throttled alone in it; clock in MHz."""
+
+
+class TrendEvidence(StrEnum):
+    """Whether a trend is there."""
+
+    UNKNOWN = "unknown"
+    """There is too little to tell."""
+    ABSENT = "absent"
+    FOUND = "found"
+
+
+class TrendJudgement(Value, frozen=True, kw_only=True):
+    """What the points of a device say of one trend; amounts are in the unit of the trend."""
+
+    evidence: TrendEvidence
+    since_ms: int = 0
+    """Begin of the evidence, Unix milliseconds."""
+    value: float = 0.0
+    limit: float = 0.0
+    """Beyond this it is one."""
+    text: str = ""
+    """What is found, with numbers, and what to do next."""
+
+    def sentence(self, node: str, gpu: int) -> str:
+        """For people: of which device it is said."""
+        return f"GPU {gpu} of node {node}: {self.text}"
+
+
+UNKNOWN: Final = TrendJudgement(evidence=TrendEvidence.UNKNOWN)
+ABSENT: Final = TrendJudgement(evidence=TrendEvidence.ABSENT)
+
+
+class PointReadings(NamedTuple):
+    """PointReadings of one device within one point's time: a column each, all of one length."""
+
+    memory_mib: Sequence[int]
+    percent: Sequence[int]
+    celsius: Sequence[int]
+    """0 and less is not told."""
+    watts: Sequence[int]
+    """0 and less is not told."""
+    sm_mhz: Sequence[int]
+    """UNTOLD where it is not."""
+    replays: Sequence[int]
+    """UNTOLD where they are not."""
+    throttled: Sequence[int]
+    """1 while clocks are held down by heat or hardware, else 0."""
+
+
+class DevicePoint(Value, frozen=True, kw_only=True):
+    """Medians of the readings of five minutes; UNTOLD where none was told."""
 
     at_ms: int
+    """Begin of the five minutes, Unix milliseconds."""
     memory_mib: float
     percent: float
+    celsius: float
+    watts: float
+    sm_mhz: float
+    replays: float
+    throttled: float
+    """Part of the readings in which it was, 0 to 1."""
 
 
-class Leak(Value, frozen=True, kw_only=True):
-    """Used memory that rises while use does not."""
-
-    since_ms: int
-    mib_per_hour: float
-    mib: float
-    """By how much it has risen in all."""
-
-
-def point_of(at_ms: int, samples: Sequence[tuple[int, int]]) -> TrendPoint:
-    """The point of some samples (MiB, per cent); at least one. O(samples log samples)."""
-    return TrendPoint(
+def point_of(at_ms: int, readings: PointReadings) -> DevicePoint:
+    """The point of some readings; at least one. O(readings log readings)."""
+    return DevicePoint(
         at_ms=at_ms,
-        memory_mib=median(memory for memory, _ in samples),
-        percent=median(percent for _, percent in samples),
+        memory_mib=median(readings.memory_mib),
+        percent=median(readings.percent),
+        celsius=_median_from(readings.celsius, 1),
+        watts=_median_from(readings.watts, 1),
+        sm_mhz=_median_from(readings.sm_mhz, 0),
+        replays=_median_from(readings.replays, 0),
+        throttled=sum(readings.throttled) / len(readings.throttled),
     )
 
 
-def slope_per_hour(points: Sequence[TrendPoint]) -> float:
-    """Median of the slopes of all pairs, MiB an hour; at least two points. O(points squared)."""
-    hours = np.array([one.at_ms for one in points]) / 3_600_000
-    memory = np.array([one.memory_mib for one in points])
-    low, high = np.triu_indices(len(points), k=1)
-    return float(np.median((memory[high] - memory[low]) / (hours[high] - hours[low])))
-
-
-def _rise_of_floor(points: Sequence[TrendPoint]) -> float:
-    """By how much the least use of memory rises: a cache that is emptied in turn has a floor.
-
-    Between the lowest of the first third and of the last, two thirds apart; as of the whole.
-    """
-    third = len(points) // 3
-    first = min(one.memory_mib for one in points[:third])
-    last = min(one.memory_mib for one in points[-third:])
-    return 1.5 * (last - first)
-
-
-def leak_of(points: Sequence[TrendPoint]) -> Leak | None:
-    """Whether memory leaks, by points in order of time; None if nothing says so."""
-    recent = [one for one in points if points[-1].at_ms - one.at_ms <= WINDOW_MS]
-    if len(recent) < POINTS_MIN or recent[-1].at_ms - recent[0].at_ms < WINDOW_MS - POINT_MS:
-        return None
-    uses = [one.percent for one in recent]
-    rise = _rise_of_floor(recent)
-    if max(uses) - min(uses) > USE_SPREAD_MAX or rise < RISE_MIN_MIB:
-        return None
-    slope = slope_per_hour(recent)
-    # A cache that fills up rises, too, and then stays: a leak still rises in its last half.
-    if min(slope, slope_per_hour(recent[len(recent) // 2 :])) <= SLOPE_MIN:
-        return None
-    return Leak(since_ms=recent[0].at_ms, mib_per_hour=slope, mib=rise)
+def _median_from(values: Sequence[int], least: int) -> float:
+    """Median of those that are told: from `least` on."""
+    told = [one for one in values if one >= least]
+    return median(told) if told else UNTOLD

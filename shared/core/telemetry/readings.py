@@ -18,6 +18,14 @@ GPU_UTIL: Final = "DCGM_FI_DEV_GPU_UTIL"
 ENGINE_ACTIVE: Final = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
 TEMPERATURE: Final = "DCGM_FI_DEV_GPU_TEMP"
 POWER: Final = "DCGM_FI_DEV_POWER_USAGE"
+SM_CLOCK: Final = "DCGM_FI_DEV_SM_CLOCK"
+PCIE_REPLAYS: Final = "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"
+CLOCK_REASONS: Final = "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"
+THROTTLED_BITS: Final = 0x8 | 0x20 | 0x40 | 0x80
+"""Of the reasons: slowed by hardware, by heat (software, hardware) and by a power brake.
+
+A limit of power (0x4) is how a busy GPU runs.
+"""
 
 
 class Answering(StrEnum):
@@ -122,6 +130,11 @@ def use_percent(gpu: GpuReading) -> int | None:
         return _percent(100 * gpu.values[ENGINE_ACTIVE])
     told = [one.values[ENGINE_ACTIVE] for one in gpu.instances if ENGINE_ACTIVE in one.values]
     return _percent(100 * max(told)) if told else None
+
+
+def is_throttled(gpu: GpuReading) -> bool:
+    """Whether heat, a power brake or hardware holds its clocks down; false where nothing tells."""
+    return bool(int(gpu.values.get(CLOCK_REASONS, 0)) & THROTTLED_BITS)
 
 
 def _percent(value: float) -> int:

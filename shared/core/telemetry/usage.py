@@ -15,6 +15,8 @@ _PERCENT: Final = (0, 100)
 _MEMORY_MIB: Final = (0, 1 << 24)
 _CELSIUS: Final = (-50, 200)
 _WATTS: Final = (0, 100_000)
+_MHZ: Final = (-1, 100_000)
+_REPLAYS: Final = (-1, (1 << 63) - 1)
 
 
 class ReportedUse(Value, frozen=True, kw_only=True):
@@ -27,6 +29,12 @@ class ReportedUse(Value, frozen=True, kw_only=True):
     unread: Sequence[int]
     instances: Sequence[tuple[int, int, int]] = ()
     """(index of the GPU, slices as a mask, per cent) of GPU instances."""
+    sm_clock_mhz: Sequence[int] = ()
+    """Empty where no driver tells of it; -1 of a GPU for which it does not."""
+    pcie_replays: Sequence[int] = ()
+    """Empty where no driver tells of them; -1 of a GPU for which it does not."""
+    throttled: Sequence[int] = ()
+    """Indexes of GPUs."""
 
 
 def problem_of_use(use: ReportedUse) -> str:
@@ -41,6 +49,9 @@ def problem_of_use(use: ReportedUse) -> str:
         or _values("power_watts", use.power_watts, gpus, _WATTS)
         or _indexes("unread", use.unread, gpus)
         or _instances(use.instances, gpus)
+        or _optional("sm_clock_mhz", use.sm_clock_mhz, gpus, _MHZ)
+        or _optional("pcie_replays", use.pcie_replays, gpus, _REPLAYS)
+        or _indexes("throttled", use.throttled, gpus)
     )
 
 
@@ -63,6 +74,10 @@ def _values(field: str, values: Sequence[int], gpus: int, limits: tuple[int, int
         if not low <= value <= high:
             return f"{field}[{at}]: {value} is not from {low} to {high}"
     return ""
+
+
+def _optional(field: str, values: Sequence[int], gpus: int, limits: tuple[int, int]) -> str:
+    return _values(field, values, gpus, limits) if values else ""
 
 
 def _instances(instances: Sequence[tuple[int, int, int]], gpus: int) -> str:

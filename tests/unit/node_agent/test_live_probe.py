@@ -14,9 +14,12 @@ from shared.core.health.events import HealthEventKind as Kind
 from shared.core.model.nouns import Gpu, Node
 from shared.core.telemetry.kernel_log import LoggedXid
 from shared.core.telemetry.readings import (
+    CLOCK_REASONS,
     ENGINE_ACTIVE,
     GPU_UTIL,
     TEMPERATURE,
+    PCIE_REPLAYS,
+    SM_CLOCK,
     Answering,
     DeviceInventory,
     GpuReading,
@@ -150,6 +153,31 @@ async def test_use_has_the_time_of_its_reading_and_tells_what_was_not_read(watch
     usage = watched.probe.usage(at_ms=NOW * 2)
 
     assert (usage.at_ms, usage.utilization_percent, usage.unread) == (NOW + 10_000, (40, 0), (1,))
+
+
+async def test_clocks_and_replays_are_told_where_the_driver_does_and_are_never_0_for_unknown(
+    watched,
+):
+    told = {SM_CLOCK: 1_980.4, PCIE_REPLAYS: 12, CLOCK_REASONS: 0x40}
+    watched.source.values = {0: {GPU_UTIL: 40} | told, 1: {GPU_UTIL: 0}}
+    await watched.refresh()
+
+    usage = watched.probe.usage(0)
+
+    assert (usage.sm_clock_mhz, usage.pcie_replays, usage.throttled) == (
+        (1_980, -1), (12, -1), (0,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bits", "throttled"),
+    [(0x0, ()), (0x1 | 0x2 | 0x4, ()), (0x8, (0,)), (0x20, (0,)), (0x40, (0,)), (0x84, (0,))],
+)
+async def test_a_limit_of_power_is_no_throttling(watched, bits, throttled):
+    watched.source.values[0] = {GPU_UTIL: 40, CLOCK_REASONS: bits}
+    await watched.refresh()
+
+    assert watched.probe.usage(0).throttled == throttled
 
 
 async def test_instances_tell_their_use_where_it_is_known(watched):

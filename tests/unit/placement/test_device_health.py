@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from services.placement.nodes.device_health import HealthPolicy
 from shared.core.health.device import DeviceState
 from shared.core.health.events import HealthEventKind as Kind
 from shared.core.health.ladder import DAY_MS, LadderLimits
+from shared.core.health.trends import Trend
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
 from shared.core.model.value import replace
@@ -17,6 +20,8 @@ from shared.events.nodes import (
     NodeCordoned,
     NodeRemoved,
     SwitchingGpu,
+    TrendEnded,
+    TrendFound,
     UncordonNode,
 )
 from shared.events.pods import EvictPods, PodsFinished, PodsGone
@@ -378,3 +383,18 @@ def test_a_device_that_is_out_already_may_still_drain_its_node():
 
     assert "XID 79" in cordoned.message
     assert driver.state("w1") is State.EVICTING
+
+
+@pytest.mark.parametrize("trend", Trend)
+def test_a_trend_is_only_told(trend):
+    driver = fleet(nodes=1, gpus=2)
+    running(driver, a_workload("w1", gpus=1))
+    found = [
+        TrendFound(node="n1", gpu=gpu, trend=trend, value=9, limit=1, since_ms=1) for gpu in (0, 1)
+    ]
+
+    assert driver.send(*found) == []
+    assert driver.send(TrendEnded(node="n1", gpu=0, trend=trend, since_ms=1)) == []
+
+    driver.send(nominated(a_workload("w2", gpus=1)))
+    assert [driver.state(name) for name in ("w1", "w2")] == [State.RUNNING, State.PLACED]

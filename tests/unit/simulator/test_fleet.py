@@ -241,6 +241,8 @@ def test_only_what_is_held_is_in_use():
     assert (usage.utilization_percent[1], usage.memory_used_mib[1]) == (0, 0)
     assert usage.memory_used_mib == (900, 0, 360)
     assert (untold.unread, usage.unread) == ((0, 1, 2), ())
+    assert usage.sm_clock_mhz == (1_980, 345, 1_980)
+    assert (usage.pcie_replays, usage.throttled) == ((0, 0, 0), ())
     quiet = occupancy([pod, waiting], {"w": 0})["n-0000"]
     assert [(1000, 0), (500, 0)] == [(one.gpu_milli, one.busy_milli) for one in quiet.values()]
 

@@ -1,4 +1,4 @@
-"""Leaks of memory on made series with known answers, and days on which nothing leaks."""
+"""Leaks of memory on made series with known answers."""
 
 from __future__ import annotations
 
@@ -6,27 +6,20 @@ from random import Random
 
 import pytest
 
-from shared.core.health.trends import (
-    POINT_MS,
-    POINTS_MIN,
-    TrendPoint,
-    leak_of,
-    point_of,
-    slope_per_hour,
-)
+from shared.core.health.leak import MemoryPoint, judged_leak, leak_of, slope_per_hour
+from shared.core.health.trends import ABSENT, POINT_MS, UNKNOWN, TrendEvidence
 from shared.core.model.value import replace
 
 HOUR_MS = 3_600_000
-DAYS = 1_000
 
 
 def series(
     hours: float, mib_per_hour: float, *, noise: float = 0, seed: int = 1, percent: float = 60
-) -> list[TrendPoint]:
+) -> list[MemoryPoint]:
     random = Random(seed)
     count = round(hours * HOUR_MS / POINT_MS)
     return [
-        TrendPoint(
+        MemoryPoint(
             at_ms=at * POINT_MS,
             memory_mib=20_000 + mib_per_hour * at * POINT_MS / HOUR_MS + random.gauss(0, noise),
             percent=percent + random.uniform(-2, 2),
@@ -60,7 +53,7 @@ def test_it_is_found_within_ninety_minutes_of_the_evidence(mib_per_hour):
 
 def test_outliers_do_not_move_the_slope():
     points = series(6, 500)
-    points[10] = TrendPoint(at_ms=points[10].at_ms, memory_mib=80_000, percent=60)
+    points[10] = MemoryPoint(at_ms=points[10].at_ms, memory_mib=80_000, percent=60)
 
     assert slope_per_hour(points) == pytest.approx(500, rel=0.02)
 
@@ -72,7 +65,7 @@ def test_outliers_do_not_move_the_slope():
         series(2, 2_000),
         series(6, 150),
         series(6, 300),
-        [*series(3, 2_000), *(TrendPoint(at_ms=37 * POINT_MS + one.at_ms, memory_mib=26_000,
+        [*series(3, 2_000), *(MemoryPoint(at_ms=37 * POINT_MS + one.at_ms, memory_mib=26_000,
                                          percent=95) for one in series(3, 0))],
         series(6, -900),
     ],
@@ -82,35 +75,21 @@ def test_what_is_no_leak(points):
     assert leak_of(points) is None
 
 
-def a_healthy_day(seed: int) -> list[list[TrendPoint]]:
-    """Jobs one after the other, each behind its first half hour; nothing leaks.
+def test_a_leak_is_told_with_its_numbers_and_what_to_do():
+    found = judged_leak(series(6, 512))
 
-    Memory stays, fills a cache and stays, or fills and is emptied in turn, with noise.
-    """
-    random, at, jobs = Random(seed), 0, []
-    while at < 288:
-        length, base = random.randint(6, 120), random.uniform(2_000, 60_000)
-        cache, period = random.uniform(500, 8_000), random.randint(4, 24)
-        form, noise = random.choice(("flat", "cache", "saw")), random.choice((5, 50, 300))
-        percent, points = random.uniform(5, 95), []
-        for step in range(length):
-            part = {"flat": 0.0, "cache": min(1.0, step / period), "saw": step % period / period}
-            memory = base + cache * part[form] + random.gauss(0, noise)
-            use = min(100.0, max(0.0, percent + random.gauss(0, 2)))
-            points.append(TrendPoint(at_ms=(at + step) * POINT_MS, memory_mib=memory, percent=use))
-        jobs.append(points)
-        at += length
-    return jobs
-
-
-def test_a_thousand_healthy_days_raise_no_alarm():
-    for seed in range(DAYS):
-        for job in a_healthy_day(seed):
-            for end in range(POINTS_MIN, len(job) + 1, 6):
-                assert leak_of(job[:end]) is None, f"seed {seed}, point {end}"
-
-
-def test_points_are_medians():
-    assert point_of(5, [(10, 1), (1_000, 99), (12, 3)]) == TrendPoint(
-        at_ms=5, memory_mib=12, percent=3
+    assert (found.evidence, found.since_ms, found.limit) == (TrendEvidence.FOUND, 0, 200)
+    assert found.value == pytest.approx(512)
+    assert found.sentence("n1", 3) == (
+        "GPU 3 of node n1: used memory rises by 512 MiB an hour, 3,136 MiB within 6 h, while its"
+        " use stays; restart the work before its memory is full"
     )
+
+
+@pytest.mark.parametrize(
+    ("points", "judgement"),
+    [(series(5, 900), UNKNOWN), (series(2, 900), UNKNOWN), (series(6, 0), ABSENT)],
+    ids=["five hours", "few points", "steady"],
+)
+def test_six_hours_are_evidence(points, judgement):
+    assert judged_leak(points) == judgement
