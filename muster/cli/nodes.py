@@ -154,6 +154,7 @@ def _show(node: Json, form: Format) -> None:
         Column("GPU", field("index"), right=True),
         Column("MODE", lambda one: "MIG" if one["mig"] else "whole"),
         Column("HEALTH", _health),
+        *_trends(devices),
         Column("MEMORY MIB", field("memory_mib"), right=True, rank=1),
         Column("USED", lambda one: gpus(one["used_milli"]), right=True),
         *mig.columns(devices, rank=2),
@@ -168,6 +169,17 @@ def _health(device: Json) -> str:
     """The step of the ladder; a GPU that its agent or its kubelet speaks against is unhealthy."""
     step = str(device.get("health", "healthy"))
     return "unhealthy" if step == "healthy" and not device["healthy"] else step
+
+
+def _trends(devices: list[Json]) -> list[Column]:
+    """A column of slow changes, if there are any; their sentences are among the fields above."""
+    if not any(one.get("trends") for one in devices):
+        return []
+
+    def named(device: Json) -> str:
+        return ",".join(str(one["trend"]) for one in device.get("trends", ())) or "-"
+
+    return [Column("TRENDS", named)]
 
 
 def _holders(device: Json) -> str:
@@ -202,5 +214,5 @@ def _gpus_out(node: Json) -> str:
 
 def _why(node: Json) -> str:
     messages = [node.get(name) for name in ("cordon_message", "shun_message", "dispute_message")]
-    messages += ["; ".join(node.get("health_messages", ()))]
+    messages += ["; ".join(node.get(name, ())) for name in ("health_messages", "trend_messages")]
     return str(next(filter(None, messages), ""))

@@ -22,15 +22,24 @@ from services.gateway.fleet.rows import (
     COLUMNS,
     DeviceStep,
     Row,
+    ShownTrend,
     cordoned,
     disputed,
     node_of,
     ready,
     steps,
+    trends,
     unhealthy,
 )
 from services.gateway.fleet.summary import summary_of
-from services.gateway.fleet.views import FleetSummary, GpuView, NodePage, NodeSummary, NodeView
+from services.gateway.fleet.views import (
+    FleetSummary,
+    GpuView,
+    NodePage,
+    NodeSummary,
+    NodeView,
+    TrendView,
+)
 from services.gateway.http.authorisation import AccessVerdict, Action, authorise
 from shared.core.health.device import DeviceState
 from shared.core.model.nouns import Gpu, Node
@@ -78,9 +87,17 @@ async def get_node(gateway: GatewayContext, call: RequestContext) -> web.Respons
     if not rows:
         raise await missing_node(gateway, name)
     node, held = node_of(rows[0]), await held_of_node(gateway, name)
-    broken, on_ladder = unhealthy(rows[0], node), steps(rows[0])
+    broken, on_ladder, told = unhealthy(rows[0], node), steps(rows[0]), trends(rows[0])
     devices = tuple(
-        _device(call, node, gpu, held, on_ladder.get(gpu.index), healthy=gpu.index not in broken)
+        _device(
+            call,
+            node,
+            gpu,
+            held,
+            on_ladder.get(gpu.index),
+            shown=[one for one in told if one.gpu == gpu.index],
+            healthy=gpu.index not in broken,
+        )
         for gpu in node.gpus
     )
     milli = sum(one.used_milli for one in devices)
@@ -120,6 +137,7 @@ def _device(
     held: Held,
     step: DeviceStep | None,
     *,
+    shown: Sequence[ShownTrend],
     healthy: bool,
 ) -> GpuView:
     """The use of the device in all, and its holders as far as the caller may read them."""
@@ -136,11 +154,22 @@ def _device(
         healthy=healthy,
         health=DeviceState.HEALTHY.value if step is None else step.state.value,
         health_message="" if step is None else step.message,
+        trends=tuple(_trend(one) for one in shown),
         used_milli=sum(one.milli for one in holds),
         used_mask=mask,
         workloads=tuple(sorted(readable)),
         workloads_of_others=len({one.workload for one in holds} - readable),
         mig_profiles=mig.of_device(node, gpu, held, usable=healthy),
+    )
+
+
+def _trend(one: ShownTrend) -> TrendView:
+    return TrendView(
+        trend=one.trend,
+        value=one.value,
+        limit=one.limit,
+        since_ms=one.since_ms,
+        message=one.message,
     )
 
 
@@ -192,6 +221,7 @@ def _fields(row: Mapping[str, Any], node: Node, milli: int, held: Held) -> dict[
         "disputed_gpus": tuple(disputed(row)),
         "dispute_message": row["dispute_message"],
         "health_messages": tuple(one.message for _, one in sorted(steps(row).items())),
+        "trend_messages": tuple(one.message for one in trends(row)),
         "taints": node.taints,
         "cpu_milli": node.cpu_milli,
         "memory_mib": node.memory_mib,

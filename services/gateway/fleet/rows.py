@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from shared.core.health.device import TAKES_WORK, DeviceState
+from shared.core.health.trends import Trend
 from shared.core.model.nouns import Node
 
 COLUMNS: Final = (
@@ -19,7 +20,9 @@ COLUMNS: Final = (
     " coalesce(d.gpus, '[]') AS disputed, coalesce(d.message, '') AS dispute_message,"
     " coalesce((SELECT json_object_agg(i.gpu, json_build_array(i.state, i.message))"
     " FROM gateway.device_health i WHERE i.node = n.name AND i.state <> 'healthy')::text, '{}')"
-    " AS devices"
+    " AS devices, coalesce((SELECT json_agg(json_build_array(t.gpu, t.trend, t.value,"
+    " t.limit_value, t.since_ms, t.message) ORDER BY t.gpu, t.trend) FROM gateway.device_trend t"
+    " WHERE t.node = n.name AND t.is_open)::text, '[]') AS trends"
     " FROM gateway.node n LEFT JOIN gateway.node_cordon c ON c.node = n.name"
     " LEFT JOIN gateway.node_shun s ON s.node = n.name"
     " LEFT JOIN gateway.node_dispute d ON d.node = n.name"
@@ -46,12 +49,31 @@ class DeviceStep(msgspec.Struct, array_like=True, frozen=True):
     message: str
 
 
+class ShownTrend(msgspec.Struct, array_like=True, frozen=True):
+    """A slow change of a device that is told and not over."""
+
+    gpu: int
+    trend: Trend
+    value: float
+    limit: float
+    since_ms: int
+    message: str
+
+
 _steps: Final = msgspec.json.Decoder(dict[int, DeviceStep])
 
 
 def steps(row: Row) -> dict[int, DeviceStep]:
     """Devices that are not healthy by the ladder, by index."""
     return _steps.decode(row["devices"])
+
+
+_trends: Final = msgspec.json.Decoder(list[ShownTrend])
+
+
+def trends(row: Row) -> list[ShownTrend]:
+    """Open trends of its devices, by index and trend."""
+    return _trends.decode(row["trends"])
 
 
 def unhealthy(row: Row, node: Node) -> set[int]:

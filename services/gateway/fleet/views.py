@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.gateway.http.views import View
+from shared.core.health.trends import Trend
 from shared.core.model.nouns import Level
 
 
@@ -15,6 +16,22 @@ class MigProfileUse(View, frozen=True, kw_only=True):
     """Instances that are held."""
     free: int
     """How many more there is room for, if no other profile is asked for meanwhile."""
+
+
+class TrendView(View, frozen=True, kw_only=True):
+    """A slow change of a device that ends badly; it is told, and nothing acts on it."""
+
+    trend: Trend
+    """Which change it is."""
+    value: float
+    """How large it was when it was found. Leak: MiB an hour; heat: degrees Celsius above the
+    median of seven days at equal power; replay: replays an hour; straggler: clock in MHz."""
+    limit: float
+    """In the unit of the value: what is still allowed."""
+    since_ms: int
+    """Begin of the evidence, Unix milliseconds."""
+    message: str
+    """What is found, in words, and what to do next."""
 
 
 class GpuView(View, frozen=True, kw_only=True):
@@ -35,6 +52,8 @@ class GpuView(View, frozen=True, kw_only=True):
     failed."""
     health_message: str
     """Why it is there, in words; empty: it is healthy."""
+    trends: tuple[TrendView, ...]
+    """Slow changes that are told of it and not over; they keep no work away."""
     used_milli: int
     """What is taken of it, in thousandths of a GPU."""
     used_mask: int
@@ -90,6 +109,8 @@ class NodeSummary(View, frozen=True, kw_only=True):
     """Which pod that is, and why it cannot be; empty: none."""
     health_messages: tuple[str, ...]
     """What the ladder of health says of its GPUs, in words, by index; none of healthy ones."""
+    trend_messages: tuple[str, ...]
+    """Slow changes of its GPUs that are told and not over, in words, by index."""
     taints: tuple[str, ...]
     """Taints as Kubernetes writes them: key=value:effect."""
     cpu_milli: int

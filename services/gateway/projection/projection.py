@@ -24,6 +24,7 @@ from shared.events import idleness, nodes, plans, quotas, workloads
 from shared.events.envelope import Event, Received
 from shared.events.topics import (
     CELL_PARTITIONS,
+    HEALTH_FACTS,
     IDLENESS_FACTS,
     NODE_FACTS,
     PREEMPTION_FACTS,
@@ -42,6 +43,7 @@ READ: Final = (
     QUOTA_FACTS,
     WORKLOAD_FACTS,
     NODE_FACTS,
+    HEALTH_FACTS,
     IDLENESS_FACTS,
     PREEMPTION_FACTS,
 )
@@ -144,6 +146,8 @@ APPLY: Final[dict[type[Wire], Callable[[ProjectionBatch, Event, Any], None]]] = 
     nodes.NodeUnshunned: projection_fleet.unshunned,
     nodes.NodeDevicesDisputed: projection_fleet.disputed,
     nodes.DeviceHealthChanged: projection_fleet.device,
+    nodes.TrendFound: projection_fleet.trend_found,
+    nodes.TrendEnded: projection_fleet.trend_ended,
     nodes.NodeDevicesSettled: projection_fleet.settled,
     nodes.NodeDevicesLearned: projection_workloads.learned,
 }

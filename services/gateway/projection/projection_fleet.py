@@ -102,6 +102,36 @@ def device(batch: ProjectionBatch, event: Event, fact: nodes.DeviceHealthChanged
         )
 
 
+def trend_found(batch: ProjectionBatch, event: Event, fact: nodes.TrendFound) -> None:
+    """A device slowly changes for the worse."""
+    batch.trends[fact.node, fact.gpu, fact.trend] = (
+        fact.node,
+        fact.gpu,
+        fact.trend.value,
+        True,
+        fact.value,
+        fact.limit,
+        fact.since_ms,
+        fact.message,
+        event.time_ms,
+    )
+
+
+def trend_ended(batch: ProjectionBatch, event: Event, fact: nodes.TrendEnded) -> None:
+    """It does so no more."""
+    batch.trends[fact.node, fact.gpu, fact.trend] = (
+        fact.node,
+        fact.gpu,
+        fact.trend.value,
+        False,
+        0.0,
+        0.0,
+        fact.since_ms,
+        "",
+        event.time_ms,
+    )
+
+
 def settled(batch: ProjectionBatch, event: Event, fact: nodes.NodeDevicesSettled) -> None:
     """They take work again."""
     batch.disputes[fact.node] = (fact.node, "[]", "", event.time_ms)

@@ -19,6 +19,9 @@ LearnedRow = tuple[str, int, str]
 ShunRow = tuple[str, int, str, int]
 """node, until_ms, message, at_ms; no time: it may be tried."""
 DeviceRow = tuple[str, int, str, str, str, int, int]
+"""node, gpu, state, rule, message, until_ms, at_ms."""
+TrendRow = tuple[str, int, str, bool, float, float, int, str, int]
+"""node, gpu, trend, is open, value, limit, since_ms, message, at_ms."""
 DisputeRow = tuple[str, str, str, int]
 """node, indexes of GPUs as a JSON array, message, at_ms; no GPU: all take work again."""
 HealthRow = tuple[str, int, int, bool, str, int]
@@ -166,6 +169,7 @@ class ProjectionBatch:
         "shuns",
         "specs",
         "told_starts",
+        "trends",
         "usage",
         "workloads",
     )
@@ -180,6 +184,7 @@ class ProjectionBatch:
         self.shuns: dict[str, ShunRow] = {}
         self.disputes: dict[str, DisputeRow] = {}
         self.devices: dict[tuple[str, int], DeviceRow] = {}
+        self.trends: dict[tuple[str, int, str], TrendRow] = {}
         self.health: dict[tuple[str, int], HealthRow] = {}
         self.learned: dict[str, LearnedRow] = {}
         self.limits: dict[str, LimitRow] = {}

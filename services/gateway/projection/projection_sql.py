@@ -38,6 +38,7 @@ def writes(batch: ProjectionBatch) -> list[Write]:
         (SHUNS, batch.shuns.values()),
         (DISPUTES, batch.disputes.values()),
         (DEVICES, batch.devices.values()),
+        (TRENDS, batch.trends.values()),
         (LIMITS, batch.limits.values()),
         (USAGE, batch.usage.values()),
         (DEBTS, batch.debts.values()),
@@ -203,6 +204,20 @@ _DEVICE_COLUMNS: Final = (
 )
 DEVICES: Final = _plain_upsert(
     "device_health", _DEVICE_COLUMNS, ("node", "gpu"), "excluded.at_ms >= w.at_ms"
+)
+_TREND_COLUMNS: Final = (
+    ("node", "text"),
+    ("gpu", "integer"),
+    ("trend", "text"),
+    ("is_open", "boolean"),
+    ("value", "double precision"),
+    ("limit_value", "double precision"),
+    ("since_ms", "bigint"),
+    ("message", "text"),
+    ("at_ms", "bigint"),
+)
+TRENDS: Final = _plain_upsert(
+    "device_trend", _TREND_COLUMNS, ("node", "gpu", "trend"), "excluded.at_ms >= w.at_ms"
 )
 _LIMIT_COLUMNS: Final = (
     ("name", "text"),

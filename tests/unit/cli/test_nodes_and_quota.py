@@ -42,6 +42,26 @@ def test_a_node_shows_its_gpus_and_who_runs_on_each(muster, gateway):
     assert muster("nodes", "n9").code == 3
 
 
+def test_a_node_shows_what_slowly_changes_for_the_worse(muster, gateway):
+    text = "GPU 1 of node n1: 10 C hotter than its median; look at its cooling"
+    trends = [{"trend": "heat", "message": text}, {"trend": "replay", "message": "more"}]
+    devices = [a_device(0, trends=[]), a_device(1, trends=trends)]
+    node = {"name": "n1", "flavor": "h100", "trend_messages": [text]}
+    gateway.on("GET /v1/nodes/n1", node | {"devices": devices})
+    gateway.on("GET /v1/nodes", {"items": [node | {"ready": True}], "next_cursor": ""})
+
+    lines = muster("nodes", "n1").out.splitlines()
+
+    assert text in next(line for line in lines if line.startswith("trend_messages"))
+    told = [line.split()[:4] for line in lines[-3:]]
+    assert told == [
+        ["GPU", "MODE", "HEALTH", "TRENDS"],
+        ["0", "whole", "healthy", "-"],
+        ["1", "whole", "healthy", "heat,replay"],
+    ]
+    assert text in muster("nodes", "-o", "wide").out
+
+
 def test_of_workloads_of_other_teams_a_node_shows_how_many_there_are(muster, gateway):
     devices = [
         a_device(0, used_milli=750, workloads=["w1"], workloads_of_others=2),

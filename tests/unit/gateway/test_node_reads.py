@@ -42,6 +42,7 @@ class Reader:
                 "shunned_until_ms": 0,
                 "disputed": "[]",
                 "devices": "{}",
+                "trends": "[]",
             }
         ]
 

@@ -18,6 +18,7 @@ from services.gateway.projection.projection_sql import (
     REFUSALS_OVER,
     SHUNS,
     SPECS,
+    TRENDS,
     WORKLOADS,
 )
 from shared.core.model.lifecycle import State
@@ -47,6 +48,8 @@ PASSED_OVER = {
     "HealthEventReported",
     "IdleReleaseRefused",
     "QueueClosed",
+    "NodeSilent",
+    "NodeHeard",
 }
 
 
@@ -99,7 +102,7 @@ def rows_of(*facts: Wire) -> dict[str, list[dict]]:
     """The rows that one batch writes, by table, as dictionaries."""
     messages = [told(one, number) for number, one in enumerate(facts)]
     tables = {WORKLOADS: "workload", SPECS: "spec", EVENTS: "event", NODES: "node"}
-    tables |= {HEALTH: "health", CORDONS: "cordon", DEBTS: "debt", SHUNS: "shun"}
+    tables |= {HEALTH: "health", CORDONS: "cordon", DEBTS: "debt", SHUNS: "shun", TRENDS: "trend"}
     found: dict[str, list[dict]] = {}
     for write in Projection().decide(messages, 0).writes:
         names = write.sql.split("(", 1)[1].split(")", 1)[0].split(", ")
