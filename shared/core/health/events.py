@@ -47,7 +47,7 @@ class HealthEventKind(StrEnum):
     THROTTLED_LONG = "throttled-long"
     """The same of the last thirty minutes."""
     PCIE_REPLAYS = "pcie-replays"
-    """Its PCIe link repeats transfers; `code` is how often within the hour."""
+    """Its PCIe link repeats so many transfers that it is broken; `code`: within the hour."""
     NVLINK_ERRORS = "nvlink-errors"
     """Its NVLinks had errors of CRC or repeated transfers; `code` is how many were new."""
     NVLINK_FAILED = "nvlink-failed"

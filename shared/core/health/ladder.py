@@ -90,14 +90,13 @@ _OF_KIND: Final = {
     Kind.OVERHEATED: Remedy.DRAIN,
     Kind.THROTTLED: Remedy.SUSPECT,
     Kind.THROTTLED_LONG: Remedy.DRAIN,
+    Kind.PCIE_REPLAYS: Remedy.DRAIN,
     Kind.NVLINK_ERRORS: Remedy.SUSPECT,
     Kind.NVLINK_FAILED: Remedy.DRAIN,
     Kind.FAN_STOPPED: Remedy.SUSPECT,
     Kind.CHECK_PASSED: Remedy.PROVE,
     Kind.CHECK_FAILED: Remedy.REFUSE,
 }
-REPLAYS_DRAIN: Final = 10_000
-"""So many repeated transfers of a PCIe link within an hour are no chance."""
 SECOND_GPU_MS: Final = 600_000
 """Two GPUs of a node that go out within this time: it is the node."""
 _OF_ACTION: Final = {
@@ -135,9 +134,6 @@ def verdict_of(
         return LadderVerdict(remedy=Remedy.SUSPECT if sign.code else Remedy.NOTE, rule=rule)
     if sign.kind is Kind.ROW_REMAP_FAILURE:
         return LadderVerdict(remedy=Remedy.FAIL if sign.code else Remedy.NOTE, rule=rule)
-    if sign.kind is Kind.PCIE_REPLAYS:
-        often = sign.code > REPLAYS_DRAIN
-        return LadderVerdict(remedy=Remedy.DRAIN if often else Remedy.SUSPECT, rule=rule)
     return LadderVerdict(remedy=_OF_KIND[sign.kind], rule=rule)
 
 

@@ -21,7 +21,9 @@ POWER: Final = "DCGM_FI_DEV_POWER_USAGE"
 SM_CLOCK: Final = "DCGM_FI_DEV_SM_CLOCK"
 PCIE_REPLAYS: Final = "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"
 CLOCK_REASONS: Final = "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"
-THROTTLED_BITS: Final = 0x8 | 0x20 | 0x40 | 0x80
+HEAT_BITS: Final = 0x8 | 0x20 | 0x40
+"""Of the reasons: slowed by hardware, and by heat (software, hardware)."""
+THROTTLED_BITS: Final = HEAT_BITS | 0x80
 """Of the reasons: slowed by hardware, by heat (software, hardware) and by a power brake.
 
 A limit of power (0x4) is how a busy GPU runs.

@@ -15,17 +15,22 @@ from shared.core.health.events import HealthEventKind as Kind
 from shared.core.model.value import Value
 from shared.core.telemetry.changes import HealthEvent
 from shared.core.telemetry.metrics import PREFIX
-from shared.core.telemetry.readings import TEMPERATURE, Answering, GpuReading, NodeReading
+from shared.core.telemetry.readings import (
+    CLOCK_REASONS,
+    HEAT_BITS,
+    PCIE_REPLAYS,
+    TEMPERATURE,
+    Answering,
+    GpuReading,
+    NodeReading,
+)
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
-THROTTLED_BITS: Final = 0x8 | 0x20 | 0x40
-"""Clock event reasons of NVML: hardware slowdown, thermal by software, thermal by hardware."""
 IDLE_BIT: Final = 0x1
 SLOWDOWN: Final = PREFIX + "DEV_SLOWDOWN_TEMP"
-REASONS: Final = PREFIX + "DEV_CLOCKS_EVENT_REASONS"
 FAN: Final = PREFIX + "DEV_FAN_SPEED"
-REPLAYS: Final = PREFIX + "DEV_PCIE_REPLAY_COUNTER"
+
 LINK_ERRORS: Final = tuple(
     f"{PREFIX}DEV_NVLINK_{one}_ERROR_COUNT_TOTAL" for one in ("CRC_FLIT", "CRC_DATA", "REPLAY")
 )
@@ -46,7 +51,8 @@ class ThresholdLimits(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Of the last ten minutes."""
     throttled_percent_long: int = 50
     """Of the last thirty minutes."""
-    replays_per_hour: int = 100
+    replays_per_hour: int = 10_000
+    """Growth of a hundred is told as a trend (core/health/replays.py); this is a broken link."""
     fan_celsius: int = 60
     """A fan that stands still is told above it."""
 
@@ -121,11 +127,11 @@ class _Device:
         return at_ms - self._since_ms.setdefault(kind, at_ms) >= for_ms
 
     def _throttling(self, at_ms: int, values: Mapping[str, float]) -> Iterator[tuple[Kind, int]]:
-        reasons = values.get(REASONS)
+        reasons = values.get(CLOCK_REASONS)
         if reasons is None:
             return
         bits = int(reasons)
-        self._throttled.add(at_ms, holds=bool(bits & THROTTLED_BITS) and not bits & IDLE_BIT)
+        self._throttled.add(at_ms, holds=bool(bits & HEAT_BITS) and not bits & IDLE_BIT)
         for kind, minutes, limit in (
             (Kind.THROTTLED, 10, self._limits.throttled_percent),
             (Kind.THROTTLED_LONG, 30, self._limits.throttled_percent_long),
@@ -135,7 +141,7 @@ class _Device:
                 yield kind, percent
 
     def _replaying(self, at_ms: int, values: Mapping[str, float]) -> Iterator[tuple[Kind, int]]:
-        count, kept = values.get(REPLAYS), self._replays
+        count, kept = values.get(PCIE_REPLAYS), self._replays
         if count is None:
             return
         if kept and count < kept[-1][1]:

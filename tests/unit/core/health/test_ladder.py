@@ -73,7 +73,6 @@ def told(kind: Kind, code: int = 0) -> Sign:
         (told(Kind.OVERHEATED, 95), Remedy.DRAIN, "overheated"),
         (told(Kind.THROTTLED, 20), Remedy.SUSPECT, "throttled"),
         (told(Kind.THROTTLED_LONG, 60), Remedy.DRAIN, "throttled-long"),
-        (told(Kind.PCIE_REPLAYS, 10_000), Remedy.SUSPECT, "pcie-replays"),
         (told(Kind.PCIE_REPLAYS, 10_001), Remedy.DRAIN, "pcie-replays"),
         (told(Kind.NVLINK_ERRORS, 1), Remedy.SUSPECT, "nvlink-errors"),
         (told(Kind.NVLINK_FAILED, 1), Remedy.DRAIN, "nvlink-failed"),

@@ -3,7 +3,14 @@
 import pytest
 
 from shared.core.health.events import HealthEventKind as Kind
-from shared.core.telemetry.readings import TEMPERATURE, Answering, GpuReading, NodeReading
+from shared.core.telemetry.readings import (
+    CLOCK_REASONS,
+    PCIE_REPLAYS,
+    TEMPERATURE,
+    Answering,
+    GpuReading,
+    NodeReading,
+)
 from shared.core.telemetry.thresholds import (
     FAN,
     HOUR_MS,
@@ -11,8 +18,6 @@ from shared.core.telemetry.thresholds import (
     LINK_ERRORS,
     LINK_FAILURES,
     MINUTE_MS,
-    REASONS,
-    REPLAYS,
     SLOWDOWN,
     ThresholdLimits,
     Thresholds,
@@ -32,7 +37,12 @@ class Board:
 
     def read(self, minutes=0.0, *, answering=Answering.YES, **values):
         """The same values for so long; once for 0 minutes."""
-        names = {"celsius": TEMPERATURE, "slowdown": SLOWDOWN, "reasons": REASONS, "fan": FAN}
+        names = {
+            "celsius": TEMPERATURE,
+            "slowdown": SLOWDOWN,
+            "reasons": CLOCK_REASONS,
+            "fan": FAN,
+        }
         named = {names.get(name, name): value for name, value in values.items()}
         for _ in range(max(1, round(minutes * MINUTE_MS / STEP_MS))):
             gpu = GpuReading(index=1, uuid="u", values=named, answering=answering)
@@ -119,22 +129,24 @@ def test_more_than_half_of_thirty_minutes_is_another_sign(board):
     assert [Kind.THROTTLED, Kind.THROTTLED_LONG] == board.kinds
 
 
-def test_replays_are_counted_within_an_hour(board):
+def test_replays_are_counted_within_an_hour():
+    board = Board(ThresholdLimits(replays_per_hour=100))
     for minute in range(120):
-        board.read(**{REPLAYS: minute})
+        board.read(**{PCIE_REPLAYS: minute})
         board.at_ms += STEP_MS
     assert not board.told
-    board.read(**{REPLAYS: 60 + 101})
+    board.read(**{PCIE_REPLAYS: 60 + 101})
 
     assert [(Kind.PCIE_REPLAYS, 101)] == [(kind, code) for kind, code, _ in board.told]
 
 
-def test_a_counter_that_begins_anew_has_not_grown(board):
-    board.read(**{REPLAYS: 500, LINK_ERRORS[0]: 50})
-    board.read(**{REPLAYS: 7, LINK_ERRORS[0]: 0})
-    board.read(**{REPLAYS: 107, LINK_ERRORS[0]: 0})
+def test_a_counter_that_begins_anew_has_not_grown():
+    board = Board(ThresholdLimits(replays_per_hour=100))
+    board.read(**{PCIE_REPLAYS: 500, LINK_ERRORS[0]: 50})
+    board.read(**{PCIE_REPLAYS: 7, LINK_ERRORS[0]: 0})
+    board.read(**{PCIE_REPLAYS: 107, LINK_ERRORS[0]: 0})
     assert not board.told
-    board.read(**{REPLAYS: 108})
+    board.read(**{PCIE_REPLAYS: 108})
 
     assert [(Kind.PCIE_REPLAYS, 101)] == [(kind, code) for kind, code, _ in board.told]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from migrations.protocol import execute
 
-revision = "0051"
-down_revision = "0050"
+revision = "0052"
+down_revision = "0051"
 
 GATEWAY_SQL = """
 CREATE TABLE gateway.device_trend (
