@@ -1,30 +1,28 @@
-"""`muster-ops chaos`: faults of devices and nodes, on demand, in a simulated fleet.
+"""The faults, and what each asks of a simulated machine or tells of a real device.
 
-Only a simulator obeys: real agents have no such door.
+A simulated machine obeys by HTTP (shared/simulator/fleet/routes.py). Of a real device only what
+its driver would tell can be told: the signs that the ladder of health judges.
 """
 
 from __future__ import annotations
 
-import json
-import os
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Final, NamedTuple
 
-import aiohttp
-import typer
+from shared.core.health.events import HealthEventKind
 
-from operations.configuration import NotConfigured, local_state
-from operations.failures import Failure
-
-SECONDS_MAX: Final = 20.0
+XID_DEFAULT: Final = 48
+XID_OF_LINKS: Final = 74
+CODE_MAX: Final = 999_999
+SECONDS_MAX: Final = 86_400
 
 
 class Fault(StrEnum):
     """What breaks, or heals."""
 
     XID = "xid"
-    """The driver reports an error; --code is the XID."""
+    """The driver reports an error."""
     ECC = "ecc"
     """Uncorrectable errors of memory."""
     REMAP = "remap"
@@ -33,8 +31,16 @@ class Fault(StrEnum):
     """The driver does not reach the GPU."""
     HANG = "hang"
     """The driver does not answer for the GPU."""
+    NVLINK = "nvlink"
+    """A link has errors, twice."""
+    THERMAL = "thermal"
+    """The GPU becomes hotter."""
+    LEAK = "leak"
+    """Free memory of the GPU falls."""
     RESET = "reset"
     """The GPU was reset: it returns."""
+    SILENT = "silent"
+    """No use of the node is reported."""
     NODE = "node"
     """The node goes down."""
     UP = "up"
@@ -43,76 +49,82 @@ class Fault(StrEnum):
     """The node will be taken away in two minutes."""
 
 
-_OF_DEVICES: Final = {
-    Fault.XID: "xid",
-    Fault.ECC: "double-bit-ecc",
-    Fault.REMAP: "row-remap-failure",
-    Fault.LOST: "lost",
-    Fault.HANG: "unresponsive",
-    Fault.RESET: "returned",
+ON_NODES: Final = frozenset({Fault.SILENT, Fault.NODE, Fault.UP, Fault.SPOT})
+"""Faults of a whole node; the others are of one GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strike:
+    """One fault at one place."""
+
+    fault: Fault
+    node: str
+    gpu: int = 0
+    """Index of the GPU; without meaning for a fault of a whole node."""
+    code: int = XID_DEFAULT
+    """The XID; of `xid` alone."""
+    for_s: int = 0
+    """For how many seconds a node is silent; 0: until one of its GPUs is reset."""
+
+    @property
+    def place(self) -> str:
+        """Where, in words."""
+        if self.fault in ON_NODES:
+            return f"node {self.node}"
+        return f"GPU {self.gpu} of node {self.node}"
+
+    @property
+    def what(self) -> str:
+        """What, in words."""
+        return f"{self.fault.value} {self.code}" if self.fault is Fault.XID else self.fault.value
+
+
+class Sign(NamedTuple):
+    """What a driver tells of a device; what `code` means depends on the kind."""
+
+    kind: HealthEventKind
+    code: int = 0
+
+
+class Call(NamedTuple):
+    """A POST to the simulated fleet."""
+
+    path: str
+    query: dict[str, str]
+
+
+_SIGNS: Final[dict[Fault, tuple[Sign, ...]]] = {
+    Fault.ECC: (Sign(HealthEventKind.DOUBLE_BIT_ECC, 1),),
+    Fault.REMAP: (Sign(HealthEventKind.ROW_REMAP_FAILURE, 1),),
+    Fault.LOST: (Sign(HealthEventKind.LOST),),
+    Fault.HANG: (Sign(HealthEventKind.UNRESPONSIVE),),
+    # Twice: the ladder makes one alone a suspect, and drains after the second within a day.
+    Fault.NVLINK: (Sign(HealthEventKind.XID, XID_OF_LINKS),) * 2,
+    Fault.RESET: (Sign(HealthEventKind.RETURNED),),
 }
-"""Kind of the event that the driver of a device tells."""
-_OF_NODES: Final = {Fault.NODE: "down", Fault.UP: "up", Fault.SPOT: "notice"}
-_CODES: Final = {Fault.ECC: 1, Fault.REMAP: 1}
+_ACTIONS: Final = {Fault.NODE: "down", Fault.UP: "up", Fault.SPOT: "notice"}
+SIGNS: Final = (Fault.XID, *_SIGNS)
+"""Faults that a driver tells of, so that they can be told of a real device, too."""
 
 
-def chaos(  # noqa: PLR0917  # typer's form
-    fault: Annotated[Fault, typer.Argument(help="What breaks, or heals.")],
-    node: Annotated[str, typer.Option(help="Name of the node.")],
-    gpu: Annotated[int, typer.Option(min=0, help="Index of the GPU.")] = 0,
-    code: Annotated[int, typer.Option(min=0, max=999_999, help="The XID, for xid.")] = 48,
-    fleet_url: Annotated[
-        str, typer.Option(envvar="MUSTER_FLEET_URL", help="Where the simulated fleet answers.")
-    ] = "",
-    output: Annotated[str, typer.Option("--output", "-o", help="table or json")] = "table",
-) -> None:
-    """Break a device or a node of a simulated fleet, or heal it; then look at `muster nodes NODE`.
-
-    Refused where nodes are real: their agents have no such door.
-
-    Example: muster-ops chaos xid --node h100-0017 --gpu 3 --code 48
-    Example: muster-ops chaos lost --node h100-0017 --gpu 3
-    Example: muster-ops chaos reset --node h100-0017 --gpu 3
-    Example: muster-ops chaos spot --node h100-0018
-    """
-    import asyncio
-
-    path, query = _request(fault, node, gpu, code)
-    asyncio.run(_post(fleet_url or _fleet_nearby(), path, query))
-    if output == "json":
-        print(json.dumps({"fault": fault.value, "node": node, "gpu": gpu, **query}))
-    else:
-        where = f"node {node}" if fault in _OF_NODES else f"GPU {gpu} of node {node}"
-        print(f"{fault.value}: told of {where}; see `muster nodes {node}`")
+def signs_of(strike: Strike) -> tuple[Sign, ...]:
+    """What the driver tells, in order; nothing for a fault that is no sign."""
+    if strike.fault is Fault.XID:
+        return (Sign(HealthEventKind.XID, strike.code),)
+    return _SIGNS.get(strike.fault, ())
 
 
-def _request(fault: Fault, node: str, gpu: int, code: int) -> tuple[str, dict[str, str]]:
-    if fault in _OF_NODES:
-        return f"/v1/nodes/{node}/{_OF_NODES[fault]}", {}
-    told = code if fault is Fault.XID else _CODES.get(fault, 0)
-    query = {"kind": _OF_DEVICES[fault], "code": str(told)}
-    return f"/v1/nodes/{node}/gpus/{gpu}/tell", query
-
-
-def _fleet_nearby() -> str:
-    """The fleet of the local system."""
-    url = local_state(os.environ, Path.cwd()).get("addresses", {}).get("fleet", "")
-    if not url:
-        raise NotConfigured(
-            "No simulated fleet is known: give --fleet-url, set MUSTER_FLEET_URL, or start a local"
-            " system with `make up`."
-        )
-    return str(url)
-
-
-async def _post(url: str, path: str, query: dict[str, str]) -> None:
-    timeout = aiohttp.ClientTimeout(SECONDS_MAX)
-    try:
-        async with (
-            aiohttp.ClientSession(url, timeout=timeout) as session,
-            session.post(path, params=query) as answer,
-        ):
-            if not answer.ok:
-                raise Failure((await answer.text()).strip() or f"{url} answers {answer.status}")
-    except (aiohttp.ClientError, TimeoutError) as error:
-        raise Failure(f"the fleet at {url} does not answer: {error}") from error
+def calls_of(strike: Strike) -> tuple[Call, ...]:
+    """What is asked of the simulated fleet, in order."""
+    node = f"/v1/nodes/{strike.node}"
+    if strike.fault in _ACTIONS:
+        return (Call(f"{node}/{_ACTIONS[strike.fault]}", {}),)
+    if strike.fault is Fault.SILENT:
+        return (Call(f"{node}/silent", {"seconds": str(strike.for_s)}),)
+    gpu = f"{node}/gpus/{strike.gpu}"
+    signs = signs_of(strike)
+    if not signs:
+        return (Call(f"{gpu}/{strike.fault.value}", {}),)
+    return tuple(
+        Call(f"{gpu}/tell", {"kind": one.kind.value, "code": str(one.code)}) for one in signs
+    )
