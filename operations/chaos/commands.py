@@ -35,7 +35,10 @@ HELP: Final = {
     Fault.LOST: "The driver does not reach the GPU any more.",
     Fault.HANG: "The driver does not answer for the GPU.",
     Fault.NVLINK: "XID 74 twice: a suspect by the first, drained by the second.",
-    Fault.THERMAL: "The GPU becomes hotter by 30 C a minute, up to 97 C, until it is reset.",
+    Fault.THERMAL: (
+        "The GPU becomes hotter by 30 C a minute, up to 97 C, until it is reset; a suspect after"
+        " four minutes, drained after thirteen."
+    ),
     Fault.LEAK: "Used memory rises by 1,000 MiB an hour until the GPU is reset.",
     Fault.RESET: "The GPU was reset: it is on probation, and heat, leak and silence end.",
     Fault.NODE: "The node goes down.",

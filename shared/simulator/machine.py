@@ -69,9 +69,12 @@ class Machine:
         return self._node
 
     def usage(self, at_ms: int) -> GpuUsageReported:
-        """Use of every GPU; all zero while the node is down."""
+        """Use of every GPU, all zero while the node is down; heat that is seen is told, too."""
         rows = [self._use(gpu.index, gpu.memory_mib, at_ms) for gpu in self._node.gpus]
         percent, memory, celsius, watts = zip(*rows, strict=True) if rows else ((), (), (), ())
+        heat = dict(zip((gpu.index for gpu in self._node.gpus), celsius, strict=True))
+        for index, kind in self._disorders.signs(at_ms):
+            self.tell(index, at_ms, kind, code=heat[index])
         return GpuUsageReported(
             node=self._node.name,
             at_ms=at_ms,

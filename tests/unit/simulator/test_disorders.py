@@ -33,6 +33,25 @@ def test_a_hot_gpu_becomes_hotter_up_to_a_limit_and_its_neighbour_does_not():
     assert {usual[0]} == {one[0] for one in celsius}
 
 
+def test_an_agent_tells_of_heat_once_and_again_after_a_reset():
+    machine = a_machine()
+    machine.disorder(1, NOW, Disorder.THERMAL)
+
+    def told(minutes: int) -> list[tuple[int, str, int]]:
+        machine.usage(NOW + minutes * MINUTE)
+        return [(one.gpu, one.kind, one.code) for one in machine.changes()]  # type: ignore[union-attr]
+
+    assert [] == told(3)
+    assert [(1, "hot", CELSIUS_MAX)] == told(4)
+    assert [] == told(12)
+    assert [(1, "overheated", CELSIUS_MAX)] == told(13)
+    assert [] == told(60)
+    machine.tell(1, NOW, HealthEventKind.RETURNED)
+    machine.disorder(1, NOW + HOUR, Disorder.THERMAL)
+    machine.changes()
+    assert [(1, "hot", CELSIUS_MAX)] == told(64)
+
+
 def test_memory_that_leaks_rises_by_the_hour_and_not_beyond_the_board():
     machine = a_machine()
     machine.disorder(0, NOW, Disorder.LEAK)
