@@ -13,6 +13,8 @@ from typing import Final
 from shared.core.health.events import HealthEventKind
 
 CELSIUS_PER_MINUTE: Final = 30
+THROTTLED_CELSIUS: Final = 90
+"""From here on heat holds its clocks down."""
 CELSIUS_MAX: Final = 97
 """A board that is hotter switches itself off."""
 LEAK_MIB_PER_HOUR: Final = 1_000

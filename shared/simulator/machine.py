@@ -23,7 +23,7 @@ from shared.events.nodes import (
     ReconfigureGpu,
 )
 from shared.ports.probe import Change
-from shared.simulator.disorders import Disorder, Disorders
+from shared.simulator.disorders import THROTTLED_CELSIUS, Disorder, Disorders
 
 CHECK_SECONDS: Final = 20
 """How long a check of a GPU takes."""
@@ -86,6 +86,7 @@ class Machine:
             cell=self._cell,
             sm_clock_mhz=tuple(_BUSY_MHZ if one else _IDLE_MHZ for one in percent),
             pcie_replays=(0,) * len(rows),
+            throttled=tuple(index for index, one in heat.items() if one >= THROTTLED_CELSIUS),
         )
 
     def changes(self) -> list[Change]:

@@ -31,6 +31,7 @@ def test_a_hot_gpu_becomes_hotter_up_to_a_limit_and_its_neighbour_does_not():
     celsius = [machine.usage(NOW + minutes * MINUTE).temperature_celsius for minutes in (0, 1, 9)]
     assert [usual[1], usual[1] + 30, CELSIUS_MAX] == [one[1] for one in celsius]
     assert {usual[0]} == {one[0] for one in celsius}
+    assert [(), (1,)] == [machine.usage(NOW + at * MINUTE).throttled for at in (1, 9)]
 
 
 def test_an_agent_tells_of_heat_once_and_again_after_a_reset():
