@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from shared.events.topics import NODE_FACTS, TOPICS
+from shared.events.topics import NODE_FACTS, TOPICS, WITHOUT_ONE_COUNT
 from shared.ports.errors import DatabaseOlder
 from shared.ports.publisher import NewestWritten
 from shared.ports.store import Restored
@@ -22,13 +22,11 @@ NEXT_STEP: Final = (
 )
 _MORE: Final = {"cluster_watcher": (NODE_FACTS,)}
 """Topics that a service writes beside their producer."""
-_BY_PROCESS: Final = frozenset({"gateway"})
-"""Services of which each process has numbers of its own in the same partitions."""
 
 
 def written_by(service: str, cell: int) -> Sequence[Place]:
     """The partitions with numbers of one shard of a service; those of teams are left out."""
-    if service in _BY_PROCESS:
+    if service in WITHOUT_ONE_COUNT:
         return ()
     topics = [*(one for one in TOPICS if one.producer == service), *_MORE.get(service, ())]
     return [(one.name, cell if one.key == "cell" else 0) for one in topics]
