@@ -124,6 +124,8 @@ def test_errors_of_three_workloads_of_two_teams_are_the_gpus():
         (S.PROBATION, Remedy.DRAIN_NODE, S.DRAINING),
         (S.HEALTHY, Remedy.FAIL, S.DRAINING),
         (S.QUARANTINED, Remedy.FAIL, S.FAILED),
+        (S.DRAINING, Remedy.FAIL, S.DRAINING),
+        (S.LOST, Remedy.FAIL, S.LOST),
         (S.QUARANTINED, Remedy.DRAIN, S.QUARANTINED),
         (S.DRAINING, Remedy.DRAIN, S.DRAINING),
         (S.HEALTHY, Remedy.LOSE, S.LOST),
