@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from services.monitoring import use_memory
 from shared.core.health.device import DeviceState
 from shared.core.health.silence import HeardNode
 from shared.core.health.trends import Trend
@@ -56,6 +57,8 @@ class SeenWorkload(msgspec.Struct, array_like=True):
     attempt: int = 0
     running_at_ms: int = 0
     idle_timeout_seconds: int | None = None
+    namespace: str = ""
+    """Of its pods; empty until `WorkloadQueued` was read."""
 
     @property
     def counted(self) -> bool:
@@ -134,8 +137,10 @@ class MonitoringMemory:
                 SILENT: msgspec.json.Decoder(int),
                 STEP: msgspec.json.Decoder(DeviceState),
                 TREND: msgspec.json.Decoder(OpenTrend),
+                **use_memory.DECODERS,
             },
         )
+        self.use = use_memory.UseMemory(self.journal)
         self.workloads: dict[str, SeenWorkload] = {}
         self.devices: dict[str, Devices] = {}
         self.nodes: dict[str, NodeHealth] = {}
@@ -166,6 +171,7 @@ class MonitoringMemory:
     async def load(self, reader: Reader, shard: str) -> None:
         """Fill an empty memory."""
         await self.journal.load(reader, shard)
+        await self.use.load(reader)
         self.workloads = self.journal.of_kind(WORKLOAD)
         self.policies = self.journal.of_kind(POLICY)
         self.watches = self.journal.of_kind(WATCH)
