@@ -2,22 +2,18 @@
 
 Amounts are integers, milli-GPU times milliseconds. `settle` says what the newest reading of a node
 makes of a span of time for each holder; `UseAmounts.within` holds the sums to what the cost ledger
-charges, so that used + unused + unmeasured = allocated, exactly; `cost_of` prices them.
+charges, so that used + unused + unmeasured = allocated, exactly.
 """
 
 from shared.core.usage.amounts import UseAmounts, parts_of_days
-from shared.core.usage.pricing import PricedUse, UseCost, cost_of
 from shared.core.usage.settling import READING_MS_MAX, UNREAD, Reading, Settled, settle
 
 __all__ = [
     "READING_MS_MAX",
     "UNREAD",
-    "PricedUse",
     "Reading",
     "Settled",
     "UseAmounts",
-    "UseCost",
-    "cost_of",
     "parts_of_days",
     "settle",
 ]

@@ -6,17 +6,14 @@ from shared.core.quota.cost import DAY_MS
 from shared.core.usage import (
     READING_MS_MAX,
     UNREAD,
-    PricedUse,
     Reading,
     UseAmounts,
-    cost_of,
     parts_of_days,
     settle,
 )
 
 WHOLE, SHARED, SLICE = 0xFF, 0, 0b11
 AT = 5_000
-HOUR = 1_000 * 3_600_000
 
 
 def settled(percent, shares, *, until=AT + 1_000, begin=AT, instances=()):
@@ -85,14 +82,3 @@ def test_what_is_measured_beyond_the_charge_is_taken_from_the_unused_first():
     assert amounts(50, 10, 40) == UseAmounts.within(100, used=50, unused=10)
     assert amounts(90, 10) == UseAmounts.within(100, used=90, unused=30)
     assert amounts(100) == UseAmounts.within(100, used=110, unused=30)
-
-
-def test_cost_is_rounded_once_from_the_sum():
-    half = PricedUse(amounts=amounts(HOUR // 4, HOUR // 4), microdollars_per_gpu_hour=3)
-    other = PricedUse(amounts=amounts(0, 0, HOUR), microdollars_per_gpu_hour=2_000_000)
-
-    cost = cost_of([half, half, other])
-
-    assert (amounts(HOUR // 2, HOUR // 2, HOUR), 2_000_003, 2) == (
-        cost.amounts, cost.microdollars, cost.unused_microdollars,
-    )  # fmt: skip
