@@ -8,13 +8,19 @@ ends, and now and then meanwhile; the more attempts, the less often each.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from services.monitoring.memory import MonitoringMemory, SeenWorkload
+from services.monitoring.memory import (
+    MonitoringMemory,
+    SeenWorkload,
+    devices_of,
+    shares_by_node,
+)
 from services.monitoring.use_memory import ACCOUNT, ChargedAttempt, NodeUse, Sums
 from shared.core.quota.cost import DAY_MS
-from shared.core.usage import UNREAD, UseAmounts, parts_of_days, settle
+from shared.core.usage import UNREAD, Reading, UseAmounts, parts_of_days, settle
 from shared.events.envelope import Received
 from shared.events.nodes import GpuUsageReported
 from shared.events.topics import IDLENESS_FACTS
@@ -32,6 +38,8 @@ TOLD_TOGETHER: Final = 500
 """Attempts in one message at most."""
 LATE_MS: Final = 120_000
 """A node that was not heard for so long is settled without it."""
+RECENT_MAX: Final = 16
+"""Readings of a node that are known besides."""
 CLOSE_MS: Final = 21_600_000
 """So long after midnight the day before changes no more, whatever is read late."""
 
@@ -47,6 +55,7 @@ class GpuHours:
         self._heard_ms = max((one.at_ms for one in self._use.nodes.values()), default=0)
         self._gathered_ms = 0
         self._told: list[AttemptUse] = []
+        self._recent: dict[str, deque[Reading]] = {}
 
     def reported(self, fact: GpuUsageReported, logged_ms: int) -> None:
         """A report of a node: what was before is settled. O(shares on the node)."""
@@ -66,6 +75,8 @@ class GpuHours:
         node.instances = tuple(
             (one.gpu, one.mask, one.utilization_percent) for one in fact.instances
         )
+        recent = self._recent.setdefault(fact.node, deque(maxlen=RECENT_MAX))
+        recent.append(node.reading)
         if node.sums:
             self._use.keep(fact.node, node)
 
@@ -87,11 +98,26 @@ class GpuHours:
             told_ms=at_ms,
         )
         self._memory.journal.put(ACCOUNT, workload_id, account)
-        for name in {pod.node for pod in held.pods if pod.shares}:
+        for name, shares in shares_by_node(devices_of(held)).items():
             node = self._use.nodes.setdefault(name, NodeUse(settled_ms=at_ms))
             self._settle(name, at_ms)
             node.sums = {**node.sums, workload_id: {}}
+            self._catch_up(name, workload_id, shares, at_ms)
             self._use.keep(name, node)
+
+    def _catch_up(
+        self, name: str, workload_id: str, shares: Sequence[tuple[int, int, int]], from_ms: int
+    ) -> None:
+        """Reports that were read before its begin count, too: each topic has its own pace."""
+        recent = self._recent.get(name, ())
+        settled_ms = self._use.nodes[name].settled_ms
+        held = {**self._memory.shares.get(name, {}), workload_id: shares}
+        ends_ms = [*(one.at_ms for one in recent), settled_ms][1:]
+        for reading, end_ms in zip(recent, ends_ms, strict=False):
+            begin_ms = max(from_ms, reading.at_ms)
+            for holder, day, amounts in settle(reading, held, begin_ms, min(end_ms, settled_ms)):
+                if holder == workload_id:
+                    self._add(name, workload_id, day, amounts)
 
     def ends(self, workload_id: str, at_ms: int) -> None:
         """It is about to give them back: its last word."""
@@ -159,11 +185,14 @@ class GpuHours:
             return
         from_ms, node.settled_ms = node.settled_ms, until_ms
         for workload_id, day, amounts in settle(node.reading, shares or {}, from_ms, until_ms):
-            account = self._use.accounts.get(workload_id)
-            if account is not None and day >= account.day:
-                days = node.sums.setdefault(workload_id, {})
-                days.setdefault(day, Sums()).add(amounts)
-                self._use.total(account.team, account.flavor).add(amounts)
+            self._add(name, workload_id, day, amounts)
+
+    def _add(self, name: str, workload_id: str, day: int, amounts: UseAmounts) -> None:
+        account = self._use.accounts.get(workload_id)
+        if account is not None and day >= account.day:
+            days = self._use.nodes[name].sums.setdefault(workload_id, {})
+            days.setdefault(day, Sums()).add(amounts)
+            self._use.total(account.team, account.flavor).add(amounts)
 
     def _rows(
         self,

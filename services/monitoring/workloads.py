@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.monitoring.memory import WORKLOAD, Devices, MonitoringMemory, SeenWorkload
+from services.monitoring.memory import WORKLOAD, MonitoringMemory, SeenWorkload, devices_of
 from services.monitoring.use import GpuHours
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
-from shared.core.model.nouns import Placement
 from shared.events.nodes import NodeDevicesLearned
 from shared.events.quotas import QuotaRefused
 from shared.events.workloads import (
@@ -102,7 +101,7 @@ class Workloads:
         self._memory.begin(one)
         if one.gpu_milli:
             self._use.begins(fact, one, at_ms)
-            self._memory.take(fact.workload_id, _devices_of(placement))
+            self._memory.take(fact.workload_id, devices_of(placement))
 
     def learned(self, fact: NodeDevicesLearned) -> None:
         """Some have other GPUs than was told: what was seen of those is no evidence."""
@@ -111,7 +110,7 @@ class Workloads:
             one = memory.workloads.get(held.workload_id)
             if held.workload_id in memory.devices and one and one.attempt == held.attempt:
                 memory.give_back(held.workload_id)
-                memory.take(held.workload_id, _devices_of(held.placement))
+                memory.take(held.workload_id, devices_of(held.placement))
                 watch = memory.watches.get(held.workload_id)
                 if watch is not None:
                     memory.watch_anew(held.workload_id, watch)
@@ -157,11 +156,3 @@ class Workloads:
             memory.journal.drop(WORKLOAD, workload_id)
         else:
             memory.journal.put(WORKLOAD, workload_id, one)
-
-
-def _devices_of(placement: Placement) -> Devices:
-    return tuple(
-        (pod.node, share.index, share.milli, share.mask)
-        for pod in placement.pods
-        for share in pod.shares
-    )

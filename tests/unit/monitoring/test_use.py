@@ -141,6 +141,19 @@ def test_midnight_parts_an_attempt_and_each_day_is_told(fleet: Fleet):
     )  # fmt: skip
 
 
+def test_reports_that_are_read_before_the_begin_count_for_it(fleet: Fleet):
+    half = (GpuShare(index=0, mask=0, milli=500, memory_mib=0),)
+    fleet.at(0, b.usage(40))
+    fleet.place(5, "w1", shares=half)
+    fleet.at(10, b.usage(20))
+    fleet.at(20, b.usage(40))
+    fleet.at(21, b.placed(2, "w2", at_ms=START + 5_000, shares=half))
+    fleet.end(30, "w1")
+    fleet.end(30, "w2")
+
+    assert (1 + 1 + 2, 8.5, 0) == fleet.amounts("w2")
+
+
 def test_an_end_that_is_read_after_a_later_report_is_held_to_the_charge(fleet: Fleet):
     fleet.at(0, b.usage(100))
     fleet.place(0)
