@@ -176,6 +176,37 @@ def test_what_goes_on_is_told_once_a_minute_and_what_is_told_too_far_is_taken_ba
     assert 100 == sum(fleet.amounts())
 
 
+def test_a_day_that_was_told_too_early_is_taken_back(fleet: Fleet):
+    night = DAY_MS // 2_000
+    fleet.place(night - 30)
+    fleet.at(night + 60, b.usage(50))
+    assert 2 == len(fleet.rows)
+    before = b.released(workloads.WorkloadSucceeded, 9, START + night * 1_000 - 10_000)
+    fleet.at(night + 61, before)
+
+    assert (0, 0, 20) == fleet.amounts()
+    assert all(one.ended for one in fleet.rows.values())
+
+
+def test_what_no_report_reaches_is_counted_when_it_ends(fleet: Fleet):
+    fleet.at(10, b.usage(50))
+    fleet.at(11, b.placed(2, at_ms=START + 5_000))
+    fleet.end(20)
+
+    parts = {part: fleet.seconds(part) for part in ("used", "unused", "unmeasured")}
+    assert {"used": 5, "unused": 5, "unmeasured": 5} == parts
+    assert (5, 5, 5) == fleet.amounts()
+
+
+def test_an_older_report_changes_nothing(fleet: Fleet):
+    fleet.place(0)
+    fleet.at(10, b.usage(100))
+    fleet.at(5, b.usage(0))
+    fleet.end(20)
+
+    assert (10, 0, 10) == fleet.amounts()
+
+
 def test_many_attempts_are_told_less_often(fleet: Fleet, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(use, "TOLD_PER_SECOND", 1)
     for number in range(90):
