@@ -111,7 +111,7 @@ async def test_a_made_month_is_told_to_the_cent_and_to_its_own_team(
         return reply.body
 
     async def is_told() -> bool:
-        return (await report())["total"]["allocated_gpu_ms"] == 21 * HOUR_MS
+        return bool((await report())["total"]["allocated_gpu_ms"] == 21 * HOUR_MS)
 
     await gateway.organise("vision", "speech")
     async with running_projection(gateway.settings), running_handler(settings, InItsTime()):
