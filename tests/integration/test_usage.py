@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -21,6 +21,7 @@ from shared.core.model.nouns import GpuShare
 from shared.core.quota.cost import DAY_MS
 from shared.events import organisation, workloads
 from shared.events.envelope import Received
+from shared.events.usage import AttemptUse, UsageTold
 from shared.runtime.handler import Outcome
 from shared.runtime.settings import Settings
 from tests.fixtures.servers import Database
@@ -174,6 +175,48 @@ async def _is_read(database: Database, topic: str, count: int) -> bool:
         f"SELECT next_offset FROM monitoring.consumer_offset WHERE topic = '{topic}'"
     )
     return bool(rows.strip()) and int(rows) >= count
+
+
+async def test_what_is_told_of_an_end_stands_and_told_twice_changes_nothing(
+    gateway: Gateway,
+) -> None:
+    def use(used: int, at_ms: int, *, ended: bool = False) -> UsageTold:
+        one = AttemptUse(
+            workload_id="w1",
+            attempt=1,
+            team="vision",
+            queue="q",
+            flavor="h100",
+            day=20_758,
+            used=used,
+            unused=0,
+            unmeasured=0,
+            ended=ended,
+        )
+        return UsageTold(attempts=(one,), at_ms=at_ms)
+
+    other = msgspec.structs.replace(use(1_000, 1).attempts[0], workload_id="w2")
+    others = UsageTold(attempts=(other,), at_ms=1)
+
+    async def used() -> int:
+        reply = await gateway.call("GET", "/v1/usage", params={"since": "2026-11-01"})
+        return int(reply.body["total"]["used_gpu_ms"])
+
+    async def reads(*facts: UsageTold, source: str) -> None:
+        await publish_facts(gateway.settings, told(facts), source=source, at_ms=NOON_MS)
+
+    async with running_projection(gateway.settings):
+        await reads(use(7_000, 5), use(7_000, 5), use(3_000, 4), source="a")
+        await until(lambda: _is(used, 7))
+        await reads(use(5_000, 4, ended=True), source="b")
+        await until(lambda: _is(used, 5))
+        await reads(use(9_000, 9), use(1_000, 9, ended=True), source="c")
+        await reads(others, source="d")
+        await until(lambda: _is(used, 6))
+
+
+async def _is(asked: Callable[[], Awaitable[int]], wanted: int) -> bool:
+    return await asked() == wanted
 
 
 @pytest.mark.parametrize(
