@@ -169,6 +169,23 @@ class AsyncClient(Transport):
             query["cursor"] = page["next_cursor"]
         return items
 
+    async def usage(
+        self,
+        *,
+        by: str = "team",
+        since: str = "",
+        until: str = "",
+        team: str = "",
+        limit: int = PAGE_ITEMS,
+    ) -> Json:
+        """GPU-hours of whole days (UTC), such as 2026-11-01, summed up by team, queue, ....
+
+        Amounts are GPU-milliseconds and millionths of a dollar; `until` is the day after the last.
+        """
+        filters = {"by": by, "since": since, "until": until, "team": team, "limit": str(limit)}
+        query = {name: value for name, value in filters.items() if value}
+        return await self._json("GET", "/v1/usage", query=query)
+
     async def wait(
         self,
         workload_id: str,

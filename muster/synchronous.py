@@ -126,6 +126,20 @@ class Client:
         """Run a command in the pod of this rank: its output in pieces, and last its end."""
         return self._iterate(self._client.execute(workload_id, command, rank=rank))
 
+    def usage(
+        self,
+        *,
+        by: str = "team",
+        since: str = "",
+        until: str = "",
+        team: str = "",
+        limit: int = 500,
+    ) -> Json:
+        """GPU-hours of whole days (UTC), summed up by team, queue, ...."""
+        return self._runner.run(
+            self._client.usage(by=by, since=since, until=until, team=team, limit=limit)
+        )
+
     def preemptions(self, *, limit: int = 500, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
         return self._runner.run(self._client.preemptions(limit=limit, **filters))

@@ -54,6 +54,7 @@ _COMMANDS: Final = (
     "resize",
     "nodes",
     "quota",
+    "usage",
     "whoami",
 )
 """In the order in which the help lists them; `admin` is last."""

@@ -1,4 +1,4 @@
-"""The independent checker of the invariants I1-I13 and I15-I18.
+"""The independent checker of the invariants I1-I13 and I15-I19.
 
 It reads PostgreSQL and Kafka from outside and shares no code with what it checks: a mistake of
 the services cannot hide in here. Reading order: `model`, `log`, `database`, then one module for

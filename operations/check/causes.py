@@ -34,6 +34,7 @@ OF_SAMPLES: Final = frozenset(
         "node.heard",
         "trend.found",
         "trend.ended",
+        "usage.told",
     )
 )
 """Caused by reports of use: samples that are kept for an hour and are in no inbox."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 from operations.check.ledger import LEDGER_QUERIES
 from operations.check.model import CannotCheck, Row
 from operations.check.quota_rows import NODES_SQL, ROWS_SQL
+from operations.check.usage import USAGE_QUERIES
 
 PROTOCOL: Final = (
     "outbox",
@@ -110,7 +111,8 @@ async def _read(connection: Any) -> dict[str, Sequence[Row]]:  # noqa: ANN401  #
     if not schemas:
         raise CannotCheck("database: no schema has the protocol tables; is it migrated?")
     rows: dict[str, Sequence[Row]] = {}
-    for name, sql in {**_protocol_queries(schemas), **OTHER, **LEDGER_QUERIES}.items():
+    queries = {**_protocol_queries(schemas), **OTHER, **LEDGER_QUERIES, **USAGE_QUERIES}
+    for name, sql in queries.items():
         rows[name] = await connection.fetch(sql)
     return rows
 

@@ -59,6 +59,7 @@ INVARIANTS: Final = (
     Invariant(id="I13", what="capacity = free + held", checks=(_sql("I13"), check_capacity)),
     Invariant(id="I15", what="what is vacated or reserved ends in time", checks=(check_liveness,)),
     Invariant(id="I18", what="no work on a GPU out of service", checks=(check_device_health,)),
+    Invariant(id="I19", what="used + unused + unmeasured = charged", checks=(_sql("I19"),)),
 )
 
 

@@ -202,7 +202,9 @@ async def _beat(watchdog: Watchdog) -> None:
 def make_projection(settings: GatewaySettings) -> Projection:
     """The projection with what it forgets."""
     trims = gateway_trims(
-        events_days=settings.keep_events_days, workloads_days=settings.keep_workloads_days
+        events_days=settings.keep_events_days,
+        workloads_days=settings.keep_workloads_days,
+        usage_days=settings.keep_usage_days,
     )
     return Projection(trims)
 

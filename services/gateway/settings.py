@@ -46,6 +46,9 @@ class GatewaySettings(Settings, TopicSettings):
         ge=RETENTION_DAYS_MIN,
         description="events, and requests whose workload has ended, are kept so long",
     )
+    keep_usage_days: int = Field(
+        default=400, ge=RETENTION_DAYS_MIN, description="GPU-hours of days are kept so long"
+    )
     cluster: Literal["simulated", "kubernetes"] = Field(
         default="simulated",
         description="where pods run, as the binder is told; logs are read from an API server "

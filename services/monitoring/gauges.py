@@ -23,6 +23,11 @@ from shared.ports.clock import Clock
 
 MILLI_MS_PER_GPU_SECOND: Final = GPU_MILLI * 1_000
 LEAKS_MAX: Final = 200
+MEASURED: Final = {
+    "used": "GPU-seconds of a team that computed: held times use.",
+    "unused": "GPU-seconds that a team held and did not use.",
+    "unmeasured": "GPU-seconds that a team held while no report of their use counted.",
+}
 INFINITE: Final = float("inf")
 
 Labels = tuple[str, ...]
@@ -87,6 +92,7 @@ class Gauges(Collector):
         text = "Mean use of the GPUs of a flavor, 0 to 1."
         yield _gauge("muster_gpu_utilization_ratio", text, "flavor", _one_label(by_flavor))
         yield self._gpu_seconds(memory)
+        yield from self._measured_seconds(memory)
 
     def _idle(self, memory: MonitoringMemory) -> dict[Labels, float]:
         idle: Counter[Labels] = Counter()
@@ -109,6 +115,19 @@ class Gauges(Collector):
         for labels, amount in seconds.items():
             family.add_metric(labels, amount / MILLI_MS_PER_GPU_SECOND)
         return family
+
+    def _measured_seconds(self, memory: MonitoringMemory) -> Iterator[Metric]:
+        """What is settled: behind what is allocated by the time between two reports."""
+        totals = memory.use.totals.copy()
+        for part, text in MEASURED.items():
+            seconds: Counter[Labels] = Counter()
+            for (team, flavor), sums in totals.items():
+                seconds[self._team(team), flavor] += getattr(sums, part)
+            name = f"muster_team_gpu_seconds_{part}"
+            family = CounterMetricFamily(name, text, labels=["team", "flavor"])
+            for labels, amount in seconds.items():
+                family.add_metric(labels, amount / MILLI_MS_PER_GPU_SECOND)
+            yield family
 
     def _by_team(self, values: Mapping[Any, float]) -> dict[Labels, float]:
         """The same with capped teams, which are the first label."""

@@ -1,7 +1,8 @@
 """The monitoring service: every fact becomes a cost row, a change in memory, or a count.
 
 Reports of use tell which work is idle (`idle.py`), which nodes fell silent (`silence.py`) and
-which devices slowly change for the worse (`trends.py`); those alone it tells others.
+which devices slowly change for the worse (`trends.py`), and where GPU-hours go (`use.py`); those
+alone it tells others.
 
 Pod facts and nominations are not read: whatever they lead to is in the facts of placement, and
 each message read costs an inbox row. Counters are moved only after the commit, so a batch that is
@@ -20,6 +21,7 @@ from services.monitoring.ledger import CostRows
 from services.monitoring.memory import DEBT, QUOTA, Debt, MonitoringMemory
 from services.monitoring.silence import Silence
 from services.monitoring.trends import Trends
+from services.monitoring.use import GpuHours
 from services.monitoring.workloads import Workloads
 from shared.core.telemetry.usage import ReportedUse, problem_of_time, problem_of_use
 from shared.events import nodes, organisation, quotas, registry, topics, workloads
@@ -61,7 +63,8 @@ class MonitoringHandler:
     def _begin(self, memory: MonitoringMemory) -> None:
         """Go on from this memory; whatever was not committed is forgotten."""
         self.memory = memory
-        self._workloads = Workloads(memory)
+        self._use = GpuHours(memory, self._cell)
+        self._workloads = Workloads(memory, self._use)
         self._rows = CostRows()
         self._idle = Idle(memory, self._cell)
         self._silence = Silence(memory, self._cell)
@@ -124,6 +127,7 @@ class MonitoringHandler:
             payload = message.event.payload
             if isinstance(payload, organisation.FlavorApplied):
                 rows.price(payload, message.event.time_ms)
+                self._priced(payload, message.event.time_ms)
             elif isinstance(payload, nodes.GpuUsageReported):
                 emits += self._used(message, payload)
             elif isinstance(payload, nodes.NodeRemoved):
@@ -136,6 +140,7 @@ class MonitoringHandler:
                 action = self._actions.get(type(payload))
                 if action is not None:
                     action(payload)
+        emits += self._use.told(messages)
         return Outcome(emits=emits, writes=[*rows.writes(), *self.memory.journal.writes()])
 
     def due(self, now_ms: int) -> Sequence[Received]:
@@ -155,12 +160,17 @@ class MonitoringHandler:
             self._count(metrics.REPORTS_REFUSED.labels(self.node(fact.node), field).inc)
             return []
         fleet.used(self.memory, fact, message.logged_ms)
+        self._use.reported(fact, message.logged_ms)
         trends = self._trends.reported(message, fact)
         for one in trends:
             if isinstance(one.payload, nodes.TrendFound):
                 self._count(metrics.TRENDS.labels(one.payload.trend.value).inc)
         told = self._silence.reported(message, fact.node)
         return told + self._idle.reported(message, fact) + trends
+
+    def _priced(self, fact: organisation.FlavorApplied, applied_at_ms: int) -> None:
+        price = fact.price_microdollars_per_gpu_hour
+        self.memory.use.price(fact.name, fact.version, applied_at_ms, price)
 
     def _step(self, fact: nodes.DeviceHealthChanged) -> None:
         fleet.step(self.memory, fact)

@@ -10,10 +10,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from services.monitoring import use_memory
 from shared.core.health.device import DeviceState
 from shared.core.health.silence import HeardNode
 from shared.core.health.trends import Trend
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
+from shared.core.model.nouns import Placement
 from shared.core.model.team_policy import IdlePolicy
 from shared.core.nodes.idleness import Run, ToldIdleness
 from shared.core.quota.cost import RunningTotal
@@ -56,6 +58,8 @@ class SeenWorkload(msgspec.Struct, array_like=True):
     attempt: int = 0
     running_at_ms: int = 0
     idle_timeout_seconds: int | None = None
+    namespace: str = ""
+    """Of its pods; empty until `WorkloadQueued` was read."""
 
     @property
     def counted(self) -> bool:
@@ -134,8 +138,10 @@ class MonitoringMemory:
                 SILENT: msgspec.json.Decoder(int),
                 STEP: msgspec.json.Decoder(DeviceState),
                 TREND: msgspec.json.Decoder(OpenTrend),
+                **use_memory.DECODERS,
             },
         )
+        self.use = use_memory.UseMemory(self.journal)
         self.workloads: dict[str, SeenWorkload] = {}
         self.devices: dict[str, Devices] = {}
         self.nodes: dict[str, NodeHealth] = {}
@@ -166,6 +172,7 @@ class MonitoringMemory:
     async def load(self, reader: Reader, shard: str) -> None:
         """Fill an empty memory."""
         await self.journal.load(reader, shard)
+        await self.use.load(reader)
         self.workloads = self.journal.of_kind(WORKLOAD)
         self.policies = self.journal.of_kind(POLICY)
         self.watches = self.journal.of_kind(WATCH)
@@ -214,11 +221,9 @@ class MonitoringMemory:
         self.journal.put(DEVICES, workload_id, devices)
 
     def _occupy(self, workload_id: str, devices: Devices) -> None:
-        by_node: dict[str, list[tuple[int, int, int]]] = {}
-        for node, gpu, milli, mask in devices:
-            by_node.setdefault(node, []).append((gpu, milli, mask))
+        by_node = shares_by_node(devices)
         for node, shares in by_node.items():
-            self.shares.setdefault(node, {})[workload_id] = tuple(shares)
+            self.shares.setdefault(node, {})[workload_id] = shares
         self.nodes_of[workload_id] = tuple(by_node)
         self.devices[workload_id] = devices
 
@@ -267,3 +272,20 @@ class MonitoringMemory:
     def total(self, one: SeenWorkload) -> RunningTotal:
         """The running total of its team and flavor."""
         return self.totals.setdefault((one.team, one.flavor), RunningTotal())
+
+
+def devices_of(placement: Placement) -> Devices:
+    """Every share that a placement holds."""
+    return tuple(
+        (pod.node, share.index, share.milli, share.mask)
+        for pod in placement.pods
+        for share in pod.shares
+    )
+
+
+def shares_by_node(devices: Devices) -> dict[str, tuple[tuple[int, int, int], ...]]:
+    """(GPU, milli-GPU, slices as a mask) of each share, by node."""
+    by_node: dict[str, tuple[tuple[int, int, int], ...]] = {}
+    for node, gpu, milli, mask in devices:
+        by_node[node] = (*by_node.get(node, ()), (gpu, milli, mask))
+    return by_node

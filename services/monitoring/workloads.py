@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.monitoring.memory import WORKLOAD, Devices, MonitoringMemory, SeenWorkload
+from services.monitoring.memory import WORKLOAD, MonitoringMemory, SeenWorkload, devices_of
+from services.monitoring.use import GpuHours
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
-from shared.core.model.nouns import Placement
 from shared.events.nodes import NodeDevicesLearned
 from shared.events.quotas import QuotaRefused
 from shared.events.workloads import (
@@ -31,8 +31,9 @@ EARLY_MAX: Final = 100_000
 class Workloads:
     """Applies facts to a memory."""
 
-    def __init__(self, memory: MonitoringMemory) -> None:
+    def __init__(self, memory: MonitoringMemory, use: GpuHours) -> None:
         self._memory = memory
+        self._use = use
 
     def queued(self, fact: WorkloadQueued) -> None:
         """Admission has accepted it; comes exactly once."""
@@ -48,6 +49,7 @@ class Workloads:
             one.queued = True
             memory.count(one, 1)
         one.idle_timeout_seconds = workload.spec.idle_timeout_seconds
+        one.namespace = workload.namespace or workload.team
         self._keep(workload.id, one)
 
     def refused(self, fact: QuotaRefused | PlacementRefused) -> None:
@@ -98,7 +100,8 @@ class Workloads:
         one.placed_at_ms = at_ms
         self._memory.begin(one)
         if one.gpu_milli:
-            self._memory.take(fact.workload_id, _devices_of(placement))
+            self._use.begins(fact, one, at_ms)
+            self._memory.take(fact.workload_id, devices_of(placement))
 
     def learned(self, fact: NodeDevicesLearned) -> None:
         """Some have other GPUs than was told: what was seen of those is no evidence."""
@@ -107,18 +110,19 @@ class Workloads:
             one = memory.workloads.get(held.workload_id)
             if held.workload_id in memory.devices and one and one.attempt == held.attempt:
                 memory.give_back(held.workload_id)
-                memory.take(held.workload_id, _devices_of(held.placement))
+                memory.take(held.workload_id, devices_of(held.placement))
                 watch = memory.watches.get(held.workload_id)
                 if watch is not None:
                     memory.watch_anew(held.workload_id, watch)
 
     def _give_back(self, fact: WorkloadFact, one: SeenWorkload) -> None:
+        at_ms = 0  # the end of the attempt before was never read: it counts nothing
         if isinstance(fact, WorkloadReleasedDevices):
-            self._memory.end(one, fact.released_at_ms)
+            at_ms = fact.released_at_ms
         elif isinstance(fact, WorkloadResized):
-            self._memory.end(one, fact.resized_at_ms)
-        else:  # the end of the attempt before was never read: it counts nothing
-            self._memory.end(one, 0)
+            at_ms = fact.resized_at_ms
+        self._memory.end(one, at_ms)
+        self._use.ends(fact.workload_id, at_ms)
         self._memory.give_back(fact.workload_id)
 
     def _known(self, workload_id: str, team: str, queue: str) -> SeenWorkload:
@@ -152,11 +156,3 @@ class Workloads:
             memory.journal.drop(WORKLOAD, workload_id)
         else:
             memory.journal.put(WORKLOAD, workload_id, one)
-
-
-def _devices_of(placement: Placement) -> Devices:
-    return tuple(
-        (pod.node, share.index, share.milli, share.mask)
-        for pod in placement.pods
-        for share in pod.shares
-    )

@@ -8,7 +8,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from shared.events import idleness, nodes, organisation, plans, pods, quotas, topics, workloads
+from shared.events import (
+    idleness,
+    nodes,
+    organisation,
+    plans,
+    pods,
+    quotas,
+    topics,
+    usage,
+    workloads,
+)
 from shared.events.topics import Topic
 from shared.events.workloads import Wire
 
@@ -120,7 +130,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.TrendFound,
         nodes.TrendEnded,
     ),
-    topics.IDLENESS_FACTS: (idleness.IdlenessNoticed, idleness.IdlenessEnded),
+    topics.IDLENESS_FACTS: (idleness.IdlenessNoticed, idleness.IdlenessEnded, usage.UsageTold),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (
     workloads.SubmissionAnswered,

@@ -196,6 +196,15 @@ SQL_PLANTS = {
         "UPDATE placement.node SET cpu_milli = 65000",
     ),
     "a GPU that was reported is missing": ("I13", "DELETE FROM placement.gpu WHERE gpu = 1"),
+    "an attempt used more than it is charged": (
+        "I19",
+        "UPDATE gateway.gpu_usage SET used = used + 1",
+    ),
+    "a day of an attempt is missing": ("I19", "DELETE FROM gateway.gpu_usage WHERE day = 20758"),
+    "more is told of a day than fits": (
+        "I19",
+        "UPDATE gateway.gpu_usage SET unmeasured = 86400000001, ended = false",
+    ),
     "a node is in the ledger that no agent reported": (
         "I13",
         "INSERT INTO placement.node VALUES ('ghost', 1, true, true, 1, 1, 0, 0, '')",

@@ -24,7 +24,9 @@ from tests.fixtures.servers import Database
 from tests.support.gateway import free_port
 
 NOW_MS = 1_700_000_000_000
-EVENT, REQUEST, WORKLOAD, PREEMPTION = gateway_trims(events_days=14, workloads_days=30)
+EVENT, REQUEST, WORKLOAD, PREEMPTION, USAGE = gateway_trims(
+    events_days=14, workloads_days=30, usage_days=30
+)
 (PLACED,) = placement_trims(30)
 
 
@@ -181,6 +183,23 @@ async def test_old_preemptions_go_and_young_ones_stay(gateway: Pool):
 
     left = await gateway.fetch("SELECT plan_id FROM gateway.preemption")
     assert (2, ["c"]) == (gone, [row["plan_id"] for row in left])
+
+
+async def test_gpu_hours_of_old_days_go_and_young_ones_stay(gateway: Pool):
+    for name, days in (("a", 40), ("a", 31), ("b", 31), ("c", 29)):
+        for attempt in (1, 2):
+            await gateway.execute(
+                "INSERT INTO gateway.gpu_usage VALUES"
+                " ($1, $2, $3, 0, 't', 'q', 't', 'f', '', '{}', 1, 0, 0, 0, true, 0)",
+                days_ago(days) // 86_400_000,
+                name,
+                attempt,
+            )
+
+    gone = await trim(gateway, USAGE, NOW_MS)
+
+    left = await gateway.fetch("SELECT workload_id, attempt FROM gateway.gpu_usage ORDER BY 2")
+    assert (6, ["c1", "c2"]) == (gone, [f"{row['workload_id']}{row['attempt']}" for row in left])
 
 
 @pytest.mark.parametrize("roles", ["projection", "http,projection"])

@@ -45,6 +45,7 @@ from services.gateway.http.route import (
 )
 from services.gateway.queues import queue_views
 from services.gateway.submissions import submission_views
+from services.gateway.usage import usage_reads, usage_views
 from services.gateway.why import eta_views, why_views
 from services.gateway.workloads import command_views, workload_views
 from shared.events.submission_faults import further_rules, further_rules_of_batch
@@ -176,6 +177,16 @@ def _workload_routes() -> Iterator[Route]:
         action=Action.READ_WORKLOAD,
         answers=((200, why_views.PreemptionPage),),
         parameters=(TEAM, SINCE, LIMIT, CURSOR),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/usage",
+        name="get_usage",
+        tokens=20,
+        summary="Sum up GPU-hours of some days: held, used, unused, unmeasured, and their cost.",
+        action=Action.READ_TEAM,
+        answers=((200, usage_views.UsageReport),),
+        parameters=(usage_reads.BY, usage_reads.DAY_SINCE, usage_reads.DAY_UNTIL, TEAM, LIMIT),
     )
     for path, name in (("/v1/workloads/{id}/events", "workload_events"), ("/v1/events", "events")):
         yield Route(

@@ -76,13 +76,31 @@ WITH page AS (
 SELECT (SELECT count(*) FROM page) AS seen, (SELECT count(*) FROM gone) AS gone,
        (SELECT at_ms FROM last) AS number, (SELECT plan_id FROM last) AS text
 """
+# The oldest go first and do not come back, so a page needs no place at which the last one ended.
+USAGE: Final = """
+WITH page AS (
+    SELECT day, workload_id, attempt, resizes FROM gateway.gpu_usage
+    WHERE day < $1::bigint / 86400000 AND (day, workload_id) >= ($3::bigint, $4)
+    ORDER BY day, workload_id LIMIT $2
+), gone AS (
+    DELETE FROM gateway.gpu_usage u USING page p
+    WHERE (u.day, u.workload_id, u.attempt, u.resizes)
+        = (p.day, p.workload_id, p.attempt, p.resizes)
+    RETURNING u.day
+), last AS (
+    SELECT day, workload_id FROM page ORDER BY day DESC, workload_id DESC LIMIT 1
+)
+SELECT (SELECT count(*) FROM page) AS seen, (SELECT count(*) FROM gone) AS gone,
+       (SELECT day::bigint FROM last) AS number, (SELECT workload_id FROM last) AS text
+"""
 
 
-def gateway_trims(*, events_days: int, workloads_days: int) -> tuple[Trim, ...]:
+def gateway_trims(*, events_days: int, workloads_days: int, usage_days: int) -> tuple[Trim, ...]:
     """All trims of the gateway's schema."""
     return (
         Trim(name="event", sql=EVENTS, keep_days=events_days),
         Trim(name="accepted_request", sql=REQUESTS, keep_days=events_days),
         Trim(name="workload", sql=WORKLOADS, keep_days=workloads_days),
         Trim(name="preemption", sql=PREEMPTIONS, keep_days=workloads_days),
+        Trim(name="gpu_usage", sql=USAGE, keep_days=usage_days),
     )

@@ -16,11 +16,12 @@ from services.gateway.projection import (
     projection_idle,
     projection_plans,
     projection_quota,
+    projection_usage,
     projection_workloads,
 )
 from services.gateway.projection.projection_rows import ProjectionBatch
 from services.gateway.projection.projection_sql import writes
-from shared.events import idleness, nodes, plans, quotas, workloads
+from shared.events import idleness, nodes, plans, quotas, usage, workloads
 from shared.events.envelope import Event, Received
 from shared.events.topics import (
     CELL_PARTITIONS,
@@ -132,6 +133,7 @@ APPLY: Final[dict[type[Wire], Callable[[ProjectionBatch, Event, Any], None]]] = 
     plans.PreemptionRefused: projection_plans.none_possible,
     idleness.IdlenessNoticed: projection_idle.noticed,
     idleness.IdlenessEnded: projection_idle.ended,
+    usage.UsageTold: projection_usage.told,
     quotas.QuotaChanged: projection_quota.limits,
     quotas.QueueUsageTold: projection_quota.usage,
     quotas.DebtsTold: projection_quota.debts,

@@ -33,6 +33,9 @@ PreemptionRow = tuple[str, str, str, str, str, str, int, bool, str, str, int, st
 followers, and why and when its reservation expired."""
 RefusalRow = tuple[str, str, int, int, str]
 """preemptor, its queue and version, at_ms, body."""
+GpuUsageRow = tuple[int, str, int, int, str, str, str, str, int, int, int, int, bool, int]
+"""day, workload id, attempt, resizes, team, queue, namespace, flavor, used, unused, unmeasured,
+price, ended, at_ms."""
 BudgetRow = tuple[str, str, int]
 """team, body, at_ms."""
 ExpiredRow = tuple[str, str, int]
@@ -159,6 +162,7 @@ class ProjectionBatch:
         "disputes",
         "events",
         "expired",
+        "gpu_usage",
         "health",
         "learned",
         "limits",
@@ -189,6 +193,7 @@ class ProjectionBatch:
         self.learned: dict[str, LearnedRow] = {}
         self.limits: dict[str, LimitRow] = {}
         self.usage: dict[str, UsageRow] = {}
+        self.gpu_usage: dict[tuple[int, str, int, int], GpuUsageRow] = {}
         self.debts: dict[str, DebtRow] = {}
         self.preemptions: dict[str, PreemptionRow] = {}
         self.refusals: dict[str, RefusalRow | None] = {}

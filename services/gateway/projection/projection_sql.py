@@ -41,6 +41,7 @@ def writes(batch: ProjectionBatch) -> list[Write]:
         (TRENDS, batch.trends.values()),
         (LIMITS, batch.limits.values()),
         (USAGE, batch.usage.values()),
+        (GPU_USAGE, batch.gpu_usage.values()),
         (DEBTS, batch.debts.values()),
         (BUDGETS, batch.budgets.values()),
         (LEARNED, learned),
@@ -268,3 +269,32 @@ REFUSALS_OVER: Final = (
 )
 _BUDGET_COLUMNS: Final = (("team", "text"), ("body", "text"), ("at_ms", "bigint"))
 BUDGETS: Final = _plain_upsert("budget", _BUDGET_COLUMNS, ("team",), "excluded.at_ms >= w.at_ms")
+_GPU_USAGE_COLUMNS: Final = (
+    ("day", "integer"),
+    ("workload_id", "text"),
+    ("attempt", "integer"),
+    ("resizes", "integer"),
+    ("team", "text"),
+    ("queue", "text"),
+    ("namespace", "text"),
+    ("flavor", "text"),
+    ("used", "bigint"),
+    ("unused", "bigint"),
+    ("unmeasured", "bigint"),
+    ("price_microdollars_per_gpu_hour", "bigint"),
+    ("ended", "boolean"),
+    ("at_ms", "bigint"),
+)
+GPU_USAGE: Final = (
+    f"INSERT INTO gateway.gpu_usage AS u ({_names(_GPU_USAGE_COLUMNS)}, name, labels)"  # noqa: S608  # built of the constants above
+    f" SELECT t.*, coalesce(w.name, ''), coalesce(w.labels, '{{{{}}}}')"
+    f" FROM ({_unnest(_GPU_USAGE_COLUMNS)}) t LEFT JOIN gateway.workload w ON w.id = t.workload_id"
+    " ON CONFLICT (day, workload_id, attempt, resizes) DO UPDATE SET used = excluded.used,"
+    " unused = excluded.unused, unmeasured = excluded.unmeasured,"
+    " price_microdollars_per_gpu_hour = excluded.price_microdollars_per_gpu_hour,"
+    " ended = excluded.ended, at_ms = excluded.at_ms, namespace = excluded.namespace,"
+    " name = CASE WHEN excluded.name = '' THEN u.name ELSE excluded.name END,"
+    " labels = CASE WHEN excluded.name = '' THEN u.labels ELSE excluded.labels END"
+    " WHERE NOT u.ended AND (excluded.ended OR excluded.at_ms >= u.at_ms) RETURNING 1"
+)
+"""What is told of an end stands; before that the newest."""

@@ -4,7 +4,9 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.monitoring import ledger
+import msgspec
+
+from services.monitoring import ledger, use_memory
 from shared.core.model.decision import Reason
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import (
@@ -195,6 +197,10 @@ def usage(*percent, node="n1", at_ms=START_MS, instances=()):
     )
 
 
+def replace_time(report, at_ms):
+    return msgspec.structs.replace(report, at_ms=at_ms)
+
+
 def a_flavor(price, version=1, name="h100"):
     return organisation.FlavorApplied(
         name=name, version=version, price_microdollars_per_gpu_hour=price
@@ -239,6 +245,16 @@ class Tables:
         self.journal = {one: row for one, row in self.journal.items() if one >= seq}
 
     async def fetch(self, sql, *arguments):
+        if sql == use_memory.PRICES:
+            return [
+                {
+                    "flavor": name,
+                    "version": version,
+                    "applied_at_ms": applied_at_ms,
+                    "microdollars_per_gpu_hour": price,
+                }
+                for (name, version), (applied_at_ms, price) in self.prices.items()
+            ]
         assert sql == READ
         return [
             {"seq": seq, "entries": entries, "body": body}

@@ -205,7 +205,20 @@ def healthy() -> World:
     _one_runs(world)
     _two_succeeded(world)
     _no_was_rejected(world)
+    midnight_ms = 20_758 * 86_400_000
     world.sql += [
+        (
+            "INSERT INTO monitoring.cost_interval (workload_id, attempt, resizes, team, queue,"
+            " flavor, gpu_milli, started_at_ms, ended_at_ms, epoch) VALUES"
+            f" ('{TWO}', 1, 0, '{TEAM}', '{QUEUE}', '{FLAVOR}', 1000, {midnight_ms - 1_000},"
+            f" {midnight_ms + 2_000}, 1)"
+        ),
+        *(
+            "INSERT INTO gateway.gpu_usage VALUES"
+            f" ({day}, '{TWO}', 1, 0, '{TEAM}', '{QUEUE}', '', '{FLAVOR}', '', '{{}}', {used}, 0,"
+            f" 1000000, 0, true, 0)"
+            for day, used in ((20_757, 0), (20_758, 1_000_000))
+        ),
         "INSERT INTO admission.consumer_offset VALUES ('0', 'submission.commands.v1', 0, 3)",
         "INSERT INTO placement.consumer_offset VALUES ('0', 'queue.facts.v1', 0, 3)",
     ]

@@ -1,0 +1,152 @@
+"""`muster usage`: who held how many GPU-hours, what of it was used, and what it cost."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+
+from muster.cli import completion
+from muster.cli.durations import moment_of
+from muster.cli.output import Column, Format, field, note, show_items, show_value
+from muster.cli.session import call, now_ms
+
+Json = dict[str, Any]
+DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""With these a spreadsheet begins a formula."""
+PARTS: Final = ("allocated", "used", "unused", "unmeasured")
+
+
+class UsageFormat(StrEnum):
+    """`-o`: what is written."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+    CSV = "csv"
+
+
+def usage(  # noqa: PLR0917  # typer's form
+    by: Annotated[
+        str, typer.Option(help="team, queue, namespace, flavor, workload or day.")
+    ] = "team",
+    since: Annotated[str, typer.Option(help="30d (ago), or a day (UTC) such as 2026-11-01.")] = (
+        "30d"
+    ),
+    until: Annotated[
+        str, typer.Option(help="The day after the last (UTC); tomorrow if not said.")
+    ] = "",
+    team: Annotated[
+        str,
+        typer.Option("--team", "-t", help="Only of this team.", autocompletion=completion.teams),
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="So many, the largest.")] = 1000,
+    output: Annotated[
+        UsageFormat, typer.Option("--output", "-o", help="table, wide, json, yaml, name or csv.")
+    ] = UsageFormat.TABLE,
+) -> None:
+    """Sum up GPU-hours: held, and of those used, unused and unmeasured; and what they cost.
+
+    Used is what is held times its use. Unmeasured is held while no report of use counted. The
+    three are all that was held. Of what runs, the last minutes may be missing. Days are whole
+    (UTC). A team sees its own.
+
+    Examples:
+      muster usage --by team --since 30d
+
+      muster usage --by workload -t vision --since 2026-11-01 --until 2026-12-01
+
+      muster usage --by day -o csv > days.csv
+    """
+    found = call(
+        lambda client: client.usage(by=by, since=_day(since), until=until, team=team, limit=limit)
+    )
+    if output is UsageFormat.CSV:
+        _show_csv(found["items"])
+    elif output in {UsageFormat.JSON, UsageFormat.YAML}:
+        show_value(found, Format(output))
+    else:
+        _show_table(found, Format(output))
+    if found["left_out"]:
+        note(f"{found['left_out']} more are left out: --limit takes up to 1000.")
+
+
+def _day(text: str) -> str:
+    """A day as it is written, or that of a time ago."""
+    if not text or DAY.fullmatch(text):
+        return text
+    moment = moment_of(text, now_ms(), option="--since") / 1_000
+    return datetime.fromtimestamp(moment, UTC).date().isoformat()
+
+
+def _show_table(found: Json, form: Format) -> None:
+    items = found["items"]
+    if items and form is not Format.NAME:
+        items = [*items, {"name": "TOTAL", "team": "", "workload_name": "", **found["total"]}]
+    columns = (Column(str(found["by"]).upper(), field("name")), *COLUMNS)
+    show_items(items, form, columns, empty="No GPU was held in these days.")
+
+
+def _show_csv(items: Sequence[Json]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    hours = [f"{part}_gpu_hours" for part in PARTS]
+    writer.writerow(["name", "team", "workload_name", *hours, "cost_dollars", "unused_dollars"])
+    for item in items:
+        texts = [_harmless(item[name]) for name in ("name", "team", "workload_name")]
+        amounts = [_micro(_microhours(item[f"{part}_gpu_ms"])) for part in PARTS]
+        money = [_micro(item["cost_microdollars"]), _micro(item["unused_microdollars"])]
+        writer.writerow([*texts, *amounts, *money])
+
+
+def _harmless(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _microhours(gpu_ms: int) -> int:
+    return (gpu_ms * 10 + 18) // 36
+
+
+def _micro(millionths: int) -> str:
+    return f"{millionths // 1_000_000}.{millionths % 1_000_000:06d}"
+
+
+def _hours(part: str) -> Column:
+    def text(item: Json) -> str:
+        return f"{item[f'{part}_gpu_ms'] / 3_600_000:.2f}"
+
+    title = "GPU-H" if part == "allocated" else part.upper()
+    return Column(title, text, right=True, rank=0 if part == "allocated" else 1)
+
+
+def _percent(item: Json) -> str:
+    """Of what was measured."""
+    measured = item["used_gpu_ms"] + item["unused_gpu_ms"]
+    return f"{100 * item['used_gpu_ms'] // measured} %" if measured else ""
+
+
+def _money(name: str, title: str, rank: int) -> Column:
+    def text(item: Json) -> str:
+        cents = (item[name] + 5_000) // 10_000
+        return f"{cents // 100}.{cents % 100:02d}"
+
+    return Column(title, text, right=True, rank=rank)
+
+
+COLUMNS: Final = (
+    Column("TEAM", field("team"), rank=4),
+    Column("NAME", field("workload_name"), rank=5, free=True),
+    *(_hours(part) for part in PARTS),
+    Column("USE", _percent, right=True, rank=2),
+    _money("cost_microdollars", "COST $", 0),
+    _money("unused_microdollars", "UNUSED $", 3),
+)

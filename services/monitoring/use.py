@@ -1,0 +1,261 @@
+"""Where GPU-hours go: reports become what each attempt used of what it holds (ADR 91).
+
+A span of a node is settled by its newest reading when the next one comes, and when anything on
+the node begins or ends, so what is held together is known. What an attempt is charged comes from
+its facts, as in the cost ledger: what was not settled of it is unmeasured. It is told when it
+ends, and now and then meanwhile; the more attempts, the less often each.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from services.monitoring.memory import (
+    MonitoringMemory,
+    SeenWorkload,
+    devices_of,
+    shares_by_node,
+)
+from services.monitoring.use_memory import ACCOUNT, ChargedAttempt, NodeUse, Sums
+from shared.core.quota.cost import DAY_MS
+from shared.core.usage import UNREAD, Reading, UseAmounts, parts_of_days, settle
+from shared.events.envelope import Received
+from shared.events.nodes import GpuUsageReported
+from shared.events.topics import IDLENESS_FACTS
+from shared.events.usage import AttemptUse, UsageTold
+from shared.events.workloads import WorkloadPlaced, WorkloadResized
+from shared.runtime.handler import Emit
+
+TELL_MS_MIN: Final = 60_000
+"""An attempt that goes on is told no more often."""
+TOLD_PER_SECOND: Final = 30
+"""Attempts that go on, all together: rows of the gateway."""
+GATHER_MS: Final = 1_000
+"""They are told together, once in this time."""
+TOLD_TOGETHER: Final = 500
+"""Attempts in one message at most."""
+LATE_MS: Final = 120_000
+"""A node that was not heard for so long is settled without it."""
+RECENT_MAX: Final = 16
+"""Readings of a node that are known besides."""
+CLOSE_MS: Final = 21_600_000
+"""So long after midnight the day before changes no more, whatever is read late."""
+
+
+class GpuHours:
+    """The GPUs of one cell."""
+
+    def __init__(self, memory: MonitoringMemory, cell: int) -> None:
+        self._memory = memory
+        self._use = memory.use
+        self._cell = cell
+        self._now_ms = 0
+        self._heard_ms = max((one.at_ms for one in self._use.nodes.values()), default=0)
+        self._gathered_ms = 0
+        self._told: list[AttemptUse] = []
+        self._recent: dict[str, deque[Reading]] = {}
+
+    def reported(self, fact: GpuUsageReported, logged_ms: int) -> None:
+        """A report of a node: what was before is settled. O(shares on the node)."""
+        node = self._use.nodes.get(fact.node)
+        if node is None:
+            node = self._use.nodes[fact.node] = NodeUse(settled_ms=logged_ms)
+        elif logged_ms < node.at_ms:
+            return
+        self._heard_ms = max(self._heard_ms, logged_ms)
+        self._settle(fact.node, logged_ms)
+        node.at_ms = logged_ms
+        unread = frozenset(fact.unread)
+        node.percent = tuple(
+            UNREAD if gpu in unread else percent
+            for gpu, percent in enumerate(fact.utilization_percent)
+        )
+        node.instances = tuple(
+            (one.gpu, one.mask, one.utilization_percent) for one in fact.instances
+        )
+        recent = self._recent.setdefault(fact.node, deque(maxlen=RECENT_MAX))
+        recent.append(node.reading)
+        if node.sums:
+            self._use.keep(fact.node, node)
+
+    def begins(
+        self, fact: WorkloadPlaced | WorkloadResized, one: SeenWorkload, at_ms: int
+    ) -> None:
+        """An attempt is about to hold devices, at one size."""
+        workload_id, held = fact.workload_id, fact.placement
+        account = self._use.accounts[workload_id] = ChargedAttempt(
+            attempt=fact.attempt,
+            resizes=fact.resizes if isinstance(fact, WorkloadResized) else 0,
+            team=one.team,
+            queue=one.queue,
+            namespace=one.namespace,
+            flavor=held.flavor,
+            gpu_milli=held.charge.gpu_milli,
+            started_ms=at_ms,
+            day=at_ms // DAY_MS,
+            told_ms=at_ms,
+        )
+        self._memory.journal.put(ACCOUNT, workload_id, account)
+        for name, shares in shares_by_node(devices_of(held)).items():
+            node = self._use.nodes.setdefault(name, NodeUse(settled_ms=at_ms))
+            self._settle(name, at_ms)
+            node.sums = {**node.sums, workload_id: {}}
+            self._catch_up(name, workload_id, shares, at_ms)
+            self._use.keep(name, node)
+
+    def _catch_up(
+        self, name: str, workload_id: str, shares: Sequence[tuple[int, int, int]], from_ms: int
+    ) -> None:
+        """Reports that were read before its begin count, too: each topic has its own pace."""
+        recent = self._recent.get(name, ())
+        settled_ms = self._use.nodes[name].settled_ms
+        held = {**self._memory.shares.get(name, {}), workload_id: shares}
+        ends_ms = [*(one.at_ms for one in recent), settled_ms][1:]
+        for reading, end_ms in zip(recent, ends_ms, strict=False):
+            begin_ms = max(from_ms, reading.at_ms)
+            for holder, day, amounts in settle(reading, held, begin_ms, min(end_ms, settled_ms)):
+                if holder == workload_id:
+                    self._add(name, workload_id, day, amounts)
+
+    def ends(self, workload_id: str, at_ms: int) -> None:
+        """It is about to give them back: its last word."""
+        account = self._use.accounts.get(workload_id)
+        if account is None:
+            return
+        self._settle_all(workload_id, at_ms)
+        last_day = max(at_ms, account.told_ms) // DAY_MS
+        self._told += self._rows(workload_id, account, at_ms, last_day, ended=True)
+        self._close(workload_id, account, at_ms, last_day + 1)
+        for name in self._memory.nodes_of.get(workload_id, ()):
+            node = self._use.nodes[name]
+            node.sums = {key: days for key, days in node.sums.items() if key != workload_id}
+            self._use.keep(name, node)
+        del self._use.accounts[workload_id]
+        self._memory.journal.drop(ACCOUNT, workload_id)
+
+    def told(self, messages: Sequence[Received]) -> list[Emit]:
+        """What there is to tell after a batch. O(what is told)."""
+        if not messages:
+            return []
+        self._now_ms = max(self._now_ms, *(one.logged_ms for one in messages))
+        self._told += self._of_those_that_go_on()
+        told, self._told = self._told, []
+        return [
+            Emit(
+                payload=UsageTold(
+                    attempts=tuple(told[at : at + TOLD_TOGETHER]),
+                    at_ms=self._now_ms,
+                    cell=self._cell,
+                ),
+                topic=IDLENESS_FACTS,
+                subject=f"cell-{self._cell}",
+                cause=messages[-1],
+                partition=self._cell,
+            )
+            for at in range(0, len(told), TOLD_TOGETHER)
+        ]
+
+    def _of_those_that_go_on(self) -> Iterator[AttemptUse]:
+        accounts, now_ms = self._use.accounts, self._now_ms
+        if now_ms - self._gathered_ms < GATHER_MS:
+            return
+        self._gathered_ms = now_ms
+        every_ms = max(TELL_MS_MIN, len(accounts) * 1_000 // TOLD_PER_SECOND)
+        for workload_id in list(accounts)[:TOLD_TOGETHER]:
+            if now_ms - accounts[workload_id].told_ms < every_ms:
+                return
+            account = accounts[workload_id] = accounts.pop(workload_id)
+            self._settle_all(workload_id, min(now_ms, self._heard_ms or now_ms) - LATE_MS)
+            last_day = max(now_ms, account.told_ms) // DAY_MS
+            yield from self._rows(workload_id, account, now_ms, last_day, ended=False)
+            account.told_ms = now_ms
+            self._close(workload_id, account, now_ms, (now_ms - CLOSE_MS) // DAY_MS)
+            self._memory.journal.put(ACCOUNT, workload_id, account)
+
+    def _settle_all(self, workload_id: str, until_ms: int) -> None:
+        for name in self._memory.nodes_of.get(workload_id, ()):
+            self._settle(name, until_ms)
+
+    def _settle(self, name: str, until_ms: int) -> None:
+        """What is held on a node up to a time; what was settled stays."""
+        node, shares = self._use.nodes[name], self._memory.shares.get(name)
+        if until_ms <= node.settled_ms:
+            return
+        from_ms, node.settled_ms = node.settled_ms, until_ms
+        for workload_id, day, amounts in settle(node.reading, shares or {}, from_ms, until_ms):
+            self._add(name, workload_id, day, amounts)
+
+    def _add(self, name: str, workload_id: str, day: int, amounts: UseAmounts) -> None:
+        account = self._use.accounts.get(workload_id)
+        if account is not None and day >= account.day:
+            days = self._use.nodes[name].sums.setdefault(workload_id, {})
+            days.setdefault(day, Sums()).add(amounts)
+            self._use.total(account.team, account.flavor).add(amounts)
+
+    def _rows(
+        self,
+        workload_id: str,
+        account: ChargedAttempt,
+        until_ms: int,
+        last_day: int,
+        *,
+        ended: bool,
+    ) -> Iterator[AttemptUse]:
+        """What is told of each day that may still change."""
+        charged = _charged(account, until_ms)
+        price = self._use.price_of(account)
+        for day in range(account.day, last_day + 1):
+            sums = self._sums(workload_id, day)
+            allocated = charged.get(day, 0)
+            amounts = UseAmounts.within(allocated, used=sums.used, unused=sums.unused)
+            yield AttemptUse(
+                workload_id=workload_id,
+                attempt=account.attempt,
+                resizes=account.resizes,
+                team=account.team,
+                queue=account.queue,
+                namespace=account.namespace,
+                flavor=account.flavor,
+                day=day,
+                used=amounts.used,
+                unused=amounts.unused,
+                unmeasured=amounts.unmeasured,
+                price_microdollars_per_gpu_hour=price,
+                ended=ended,
+            )
+
+    def _close(
+        self, workload_id: str, account: ChargedAttempt, until_ms: int, before_day: int
+    ) -> None:
+        """Days before this one change no more; what was not settled of them is unmeasured."""
+        charged = _charged(account, until_ms)
+        for day in range(account.day, before_day):
+            sums = self._sums(workload_id, day)
+            rest = charged.get(day, 0) - sums.used - sums.unused - sums.unmeasured
+            if rest > 0:
+                sums.unmeasured += rest
+                unmeasured = UseAmounts(unmeasured=rest)
+                self._use.total(account.team, account.flavor).add(unmeasured)
+            self._use.close(account, sums)
+            for name in self._memory.nodes_of.get(workload_id, ()):
+                node = self._use.nodes[name]
+                node.sums.get(workload_id, {}).pop(day, None)
+                self._use.keep(name, node)
+        account.day = max(account.day, before_day)
+
+    def _sums(self, workload_id: str, day: int) -> Sums:
+        """What is settled of it on all of its nodes."""
+        found = Sums()
+        for name in self._memory.nodes_of.get(workload_id, ()):
+            found.add(self._use.nodes[name].sums.get(workload_id, {}).get(day) or Sums())
+        return found
+
+
+def _charged(account: ChargedAttempt, until_ms: int) -> Mapping[int, int]:
+    """What the ledger charges for it by day."""
+    return {
+        day: account.gpu_milli * (end_ms - begin_ms)
+        for day, begin_ms, end_ms in parts_of_days(account.started_ms, until_ms)
+    }

@@ -1,0 +1,147 @@
+"""What monitoring knows of the use of GPUs: accounts of attempts, readings of nodes, totals.
+
+What was settled is written down by node with each report that changes it, so a kill loses
+nothing: a report that is not committed is read again. An entry costs one report, not one
+workload, and all entries of a batch are one row of the journal.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from shared.core.quota.cost import Price, price_at
+from shared.core.usage import Reading, UseAmounts
+from shared.ports.reader import Reader
+from shared.runtime.journal import Journal
+
+ACCOUNT: Final = "c"
+NODE_USE: Final = "g"
+MEASURED: Final = "m"
+PRICES: Final = (
+    "SELECT flavor, version, applied_at_ms, microdollars_per_gpu_hour FROM monitoring.flavor_price"
+)
+
+
+class Sums(msgspec.Struct, array_like=True):
+    """Milli-GPU milliseconds, added up in place."""
+
+    used: int = 0
+    unused: int = 0
+    unmeasured: int = 0
+
+    def add(self, more: UseAmounts | Sums) -> None:
+        """Both together."""
+        self.used += more.used
+        self.unused += more.unused
+        self.unmeasured += more.unmeasured
+
+
+class ChargedAttempt(msgspec.Struct, array_like=True):
+    """An attempt at one size, as the cost ledger charges it."""
+
+    attempt: int
+    resizes: int
+    team: str
+    queue: str
+    namespace: str
+    flavor: str
+    gpu_milli: int
+    started_ms: int
+    day: int
+    """The first day that may still change."""
+    told_ms: int
+    """When it was told last; at first when it began."""
+
+
+class NodeUse(msgspec.Struct, array_like=True):
+    """The newest reading of a node, and what is settled since by workload and day."""
+
+    settled_ms: int
+    at_ms: int = 0
+    percent: tuple[int, ...] = ()
+    instances: tuple[tuple[int, int, int], ...] = ()
+    sums: dict[str, dict[int, Sums]] = {}
+
+    @property
+    def reading(self) -> Reading:
+        """As the core knows it."""
+        return Reading(at_ms=self.at_ms, percent=self.percent, instances=self.instances)
+
+
+DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
+    ACCOUNT: msgspec.json.Decoder(ChargedAttempt),
+    NODE_USE: msgspec.json.Decoder(NodeUse),
+    MEASURED: msgspec.json.Decoder(Sums),
+}
+
+
+class UseMemory:
+    """Part of the memory of monitoring, in the same journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.accounts: dict[str, ChargedAttempt] = {}
+        """By workload; in the order in which they are told."""
+        self.nodes: dict[str, NodeUse] = {}
+        self.closed: dict[tuple[str, str], Sums] = {}
+        """Of days and attempts that are over, by (team, flavor)."""
+        self.totals: dict[tuple[str, str], Sums] = {}
+        """With what is settled of the others: these only grow."""
+        self.prices: dict[str, list[Price]] = {}
+
+    async def load(self, reader: Reader) -> None:
+        """Fill it from the journal, which is loaded, and from the prices of the ledger."""
+        accounts = self.journal.of_kind(ACCOUNT)
+        self.accounts = dict(sorted(accounts.items(), key=lambda one: one[1].told_ms))
+        self.nodes = self.journal.of_kind(NODE_USE)
+        for key, sums in self.journal.of_kind(MEASURED).items():
+            team, flavor = key.split("/", 1)
+            self.closed[team, flavor] = sums
+            self.total(team, flavor).add(sums)
+        for node in self.nodes.values():
+            for workload_id, days in node.sums.items():
+                account = self.accounts[workload_id]
+                for sums in days.values():
+                    self.total(account.team, account.flavor).add(sums)
+        for row in await reader.fetch(PRICES):
+            self.price(
+                row["flavor"],
+                row["version"],
+                row["applied_at_ms"],
+                row["microdollars_per_gpu_hour"],
+            )
+
+    def total(self, team: str, flavor: str) -> Sums:
+        """What is settled of a team and flavor, ever."""
+        return self.totals.setdefault((team, flavor), Sums())
+
+    def close(self, account: ChargedAttempt, sums: Sums) -> None:
+        """A day or an attempt is over."""
+        self.closed.setdefault((account.team, account.flavor), Sums()).add(sums)
+        closed = self.closed[account.team, account.flavor]
+        self.journal.put(MEASURED, f"{account.team}/{account.flavor}", closed)
+
+    def price(self, flavor: str, version: int, applied_at_ms: int, microdollars: int) -> None:
+        """A version of a flavor has a price; told again it changes nothing."""
+        known = self.prices.setdefault(flavor, [])
+        if all(one.version != version for one in known):
+            known.append(
+                Price(
+                    version=version,
+                    applied_at_ms=applied_at_ms,
+                    microdollars_per_gpu_hour=microdollars,
+                )
+            )
+
+    def price_of(self, account: ChargedAttempt) -> int:
+        """Micro-dollars for its GPU-hours: the price when it began."""
+        return price_at(self.prices.get(account.flavor, ()), account.started_ms)
+
+    def keep(self, name: str, node: NodeUse) -> None:
+        """Write down what is settled on a node; nothing while nobody holds anything there."""
+        if node.sums:
+            self.journal.put(NODE_USE, name, node)
+        else:
+            self.journal.drop(NODE_USE, name)
