@@ -42,6 +42,13 @@ OVER: Final = (
     workloads.WorkloadFailed,
     workloads.WorkloadCancelled,
 )
+APART: Final = (
+    organisation.FlavorApplied,
+    nodes.GpuUsageReported,
+    nodes.NodeRemoved,
+    nodes.DeviceHealthChanged,
+)
+"""What is read with its message; all else as the fact alone."""
 Action = Callable[[Any], None]
 
 
@@ -78,8 +85,10 @@ class MonitoringHandler:
             nodes.NodeInventoryReported: lambda fact: fleet.inventory(memory, fact),
             nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
             nodes.NodeShunned: lambda fact: fleet.shunned(memory, fact.node, shunned=True),
-            nodes.DeviceHealthChanged: self._step,
             nodes.NodeDevicesLearned: self._workloads.learned,
+            nodes.NodeCordoned: lambda fact: fleet.cordoned(memory, fact.node, cordoned=True),
+            nodes.NodeUncordoned: lambda fact: fleet.cordoned(memory, fact.node, cordoned=False),
+            nodes.NodesKept: lambda fact: fleet.kept(memory, fact),
             nodes.NodeUnshunned: lambda fact: fleet.shunned(memory, fact.node, shunned=False),
             organisation.TeamApplied: self._idle.policy,
             organisation.DocumentDeleted: self._deleted,
@@ -103,8 +112,7 @@ class MonitoringHandler:
 
     def reads(self) -> Collection[type[Wire]]:
         """The payloads that have an action."""
-        apart = (organisation.FlavorApplied, nodes.GpuUsageReported, nodes.NodeRemoved)
-        return (*apart, *self._actions)
+        return (*APART, *self._actions)
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the journal; gauges read meanwhile never show a part of it."""
@@ -130,6 +138,8 @@ class MonitoringHandler:
                 fleet.removed(self.memory, payload)
                 emits += self._silence.removed(message, payload.node)
                 emits += self._trends.removed(message, payload.node)
+            elif isinstance(payload, nodes.DeviceHealthChanged):
+                self._step(message, payload)
             else:
                 if isinstance(payload, nodes.NodeInventoryReported):
                     emits += self._trends.inventory(message, payload.node)
@@ -162,8 +172,8 @@ class MonitoringHandler:
         told = self._silence.reported(message, fact.node)
         return told + self._idle.reported(message, fact) + trends
 
-    def _step(self, fact: nodes.DeviceHealthChanged) -> None:
-        fleet.step(self.memory, fact)
+    def _step(self, message: Received, fact: nodes.DeviceHealthChanged) -> None:
+        fleet.step(self.memory, fact, message.event.time_ms)
         done = "true" if fact.done else "false"
         labels = (fact.before.value, fact.after.value, fact.rule, done)
         self._count(metrics.HEALTH_STEPS.labels(*labels).inc)
