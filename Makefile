@@ -30,7 +30,7 @@ N ?= 10
 SEED ?= 1
 # Modules that write a committed file from the code; each takes --write and --check.
 GENERATORS := "deploy.local compose" "operations.documents" "services.gateway.api.openapi" \
-	"tests.benchmarks.readme"
+	"tests.benchmarks.readme" "deploy.observe.dashboards"
 COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
@@ -105,7 +105,7 @@ kube-kill-test: setup ## The same of binder and API server, with lost answers an
 	$(BIN)/python -m tests.kube.kill_test --rounds $(N) --seed $(SEED)
 
 # ── quality ───────────────────────────────────────────────────────────────────
-.PHONY: test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
+.PHONY: dashboards test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
 	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not measured and not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet)
 	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
@@ -130,6 +130,8 @@ tidy: setup
 	$(BIN)/python -m pytest -q tests/architecture
 generated: setup ## Write the generated files again
 	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --write; done
+dashboards: setup ## Write the dashboards for Grafana again, deploy/grafana/dashboards/*.json
+	$(BIN)/python -m deploy.observe.dashboards --write
 generated-check: setup
 	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --check; done
 wheel-check: setup
