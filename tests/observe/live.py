@@ -14,13 +14,20 @@ from typing import Any, Final
 
 import aiohttp
 
+from deploy.local.processes import wait_until
 from deploy.local.system import LocalSystem
 from deploy.observe.servers import Observing
+from shared.adapters.kafka import KafkaPublisher
 from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
-from shared.events.envelope import workload_id
+from shared.events.codec import encode_headers, encode_payload
+from shared.events.envelope import Event, event_id, workload_id
+from shared.events.quotas import DebtsTold
+from shared.events.registry import NAME_BY_TYPE
+from shared.events.topics import QUOTA_FACTS
+from shared.ports.store import OutboxRow
 from tests.support.agents import AgentProcess
 from tests.support.nvml.boards import h100, t4
-from tests.support.system import TEAM, UNLIMITED, Stage, launch
+from tests.support.system import TEAM, UNLIMITED, Stage, launch, now_ms
 
 SCRAPE_SECONDS: Final = 1
 XID_EVENT: Final = 8
@@ -47,12 +54,11 @@ def running(folder: Path, receiver: str = "") -> Iterator[tuple[LocalSystem, Obs
     with ExitStack() as stack:
         system = launch(folder / "system", overrides={"fleet": fleet}, leave_out=())
         stack.callback(system.discard)
-        agents = [
-            _agent(system, folder / "agent-a", h100()),
-            _agent(system, folder / "agent-b", t4()),
-        ]
+        boards = {"agent-a": h100(), "agent-b": t4() | {"gpu.0.fan": 40}}
+        agents = [_agent(system, folder / name, state) for name, state in boards.items()]
         for one in agents:
             stack.callback(one.end)
+        wait_until(lambda: all(map(_exposes, agents)), seconds=30, what="agents that read GPUs")
         agents[0].stand_in.happen(3, XID_EVENT, 79)
         agents[0].stand_in.write(gpu__1__temperature=93)
         urls = {name: system.url(name) for name in system._ports}
@@ -66,6 +72,10 @@ def running(folder: Path, receiver: str = "") -> Iterator[tuple[LocalSystem, Obs
         stack.callback(observing.stop)
         observing.start()
         yield system, observing
+
+
+def _exposes(agent: AgentProcess) -> bool:
+    return bool(agent.metric("DCGM_FI_DEV_GPU_TEMP{"))
 
 
 def _agent(system: LocalSystem, folder: Path, state: dict[str, Any]) -> AgentProcess:
@@ -95,7 +105,11 @@ async def submit(stage: Stage, name: str, gpus: int, *, use: int = 90, pods: int
             assert reply.status == 200
     pod_set = PodSet(count=pods, gpu=GpuRequest(count=gpus), cpu_milli=1_000, memory_mib=1_024)
     spec = WorkloadSpec(
-        name=name, kind=WorkloadKind.TRAINING, pod_sets=(pod_set,), grace_seconds=1
+        name=name,
+        kind=WorkloadKind.TRAINING,
+        pod_sets=(pod_set,),
+        grace_seconds=1,
+        max_duration_seconds=600,
     )
     assert await stage.submit_http(spec, name) in (200, 202)
     return identifier
@@ -111,20 +125,50 @@ async def fault(stage: Stage, node: str, gpu: int, kind: str, code: int) -> None
 
 async def live(stage: Stage, turn: int) -> None:
     """Work that runs, ends, waits, is idle and is evicted from a GPU that breaks."""
-    first = await submit(stage, f"busy-{turn}", 2)
-    await stage.reaches(first, "running", 30)
-    over = await submit(stage, f"over-{turn}", 1)
-    await stage.reaches(over, "running", 30)
-    await stage.command(over, "cancel")
-    await stage.reaches(over, "cancelled", 30)
+    busy = await submit(stage, f"busy-{turn}", 2, pods=3)
+    await stage.reaches(busy, "running", 30)
     idle = await submit(stage, f"idle-{turn}", 1, use=0)
-    await submit(stage, f"waits-{turn}", 4, pods=4)
     found = await stage.reaches(idle, "running", 30)
-    await stage.get(f"workloads/{workload_id(TEAM, f'waits-{turn}')}/eta")
-    node, gpu = found["nodes"][0], turn
-    for number in range(4):
-        await fault(stage, node, number, "xid", 119 if number == gpu else 63)
+    waits = await submit(stage, f"waits-{turn}", 2, pods=3)
+    await asyncio.sleep(2)
+    print("told:", (await stage.get(f"workloads/{waits}/eta")))
+    await fault(stage, found["nodes"][0], 0, "xid", 119)
+    await fault(stage, found["nodes"][0], 1, "xid", 63)
+    await tell_debts(stage, turn)
     await asyncio.sleep(4)
+    await stage.command(busy, "cancel")
+    await stage.reaches(waits, "running", 30)
+    await asyncio.sleep(6)
+    for one in (idle, waits):
+        await stage.command(one, "cancel")
+    await stage.reaches(waits, "cancelled", 30)
+
+
+async def tell_debts(stage: Stage, turn: int) -> None:
+    """As quota does once a minute, for which nobody waits here."""
+    at_ms = now_ms()
+    fact = DebtsTold(debts={TEAM: 31_250 + turn, "small": -turn}, at_ms=at_ms)
+    event = Event(
+        id=event_id(at_ms, f"debts-{turn}", "quota", 0),
+        type=NAME_BY_TYPE[DebtsTold],
+        source="quota",
+        subject="",
+        time_ms=at_ms,
+        key="",
+        payload=fact,
+    )
+    row = OutboxRow(
+        seq=0,
+        event_id=event.id,
+        topic=QUOTA_FACTS.name,
+        partition=0,
+        key="",
+        headers=encode_headers(event),
+        value=encode_payload(fact),
+    )
+    publisher = KafkaPublisher(stage.system.kafka.access("quota"), "muster")
+    await publisher.publish([row])
+    await publisher.close()
 
 
 def answered(observing: Observing, expression: str, seconds: int = 90) -> list[dict[str, Any]]:

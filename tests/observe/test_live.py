@@ -70,7 +70,7 @@ def test_every_panel_is_answered_with_data(running: tuple[LocalSystem, Observing
     asked = [(f"{uid}: {title}", plain(one)) for uid, title, one in expressions(DOCUMENTS)]
 
     silent = _silent(observing, asked)
-    print(f"{len(asked) - len(silent)} of {len(asked)} expressions of panels have data")
+    print(f"{len(asked) - len(silent)} of {len(asked)} expressions of panels have data", silent)
 
     assert silent == []
 
