@@ -57,7 +57,7 @@ lock: setup ## Pin the newest allowed dependencies, with hashes
 	$(COMPILE) --upgrade --output-file requirements-dev.txt requirements-dev.in
 
 # ── the system on this machine ────────────────────────────────────────────────
-.PHONY: up down purge status logs demo
+.PHONY: up down purge status logs demo observe
 up: setup ## Start broker, database and all services in .muster/; CLUSTER=kube: on a real API server
 	@$(ON_KUBE) $(LOCAL) up
 down: ## Stop all of it
@@ -70,6 +70,8 @@ logs: setup ## Follow a process: make logs s=placement
 	@$(LOCAL) logs $(s)
 demo: setup ## Start it and tell a story of three minutes; QUICK=1: 2,000 workloads and a report
 	@$(LOCAL) demo $(if $(QUICK),--quick)
+observe: setup ## Start Prometheus with Muster's rules beside it, and Alertmanager where it is installed; Ctrl-C ends both
+	@$(BIN)/python -m deploy.observe $(if $(AGENT),--agent $(AGENT))
 
 # ── a Kubernetes control plane on this machine ────────────────────────────────
 .PHONY: kube-up kube-down test-kube

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,8 +45,42 @@ GROUP: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """What runs."""
+
+    system: LocalSystem
+    observing: Observing
+    agent: AgentProcess
+    told: list[dict[str, Any]]
+    """Alerts that Alertmanager has told its receiver, in order."""
+
+
 @contextmanager
-def running(folder: Path, receiver: str = "") -> Iterator[tuple[LocalSystem, Observing]]:
+def receiving(told: list[dict[str, Any]]) -> Iterator[str]:
+    """A receiver of Alertmanager's; its URL."""
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = int(self.headers["Content-Length"])
+            told.extend(json.loads(self.rfile.read(length))["alerts"])
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Live]:
     """The system with a fleet of three nodes, agents on stand-ins, and Prometheus."""
     described = folder / "fleet.json"
     described.write_text(json.dumps({"groups": [GROUP]}))
@@ -51,6 +89,7 @@ def running(folder: Path, receiver: str = "") -> Iterator[tuple[LocalSystem, Obs
         "MUSTER_FLEET_USAGE_SECONDS": "0.5",
         "MUSTER_FLEET_FOLLOW_SECONDS": "0.25",
     }
+    told: list[dict[str, Any]] = []
     with ExitStack() as stack:
         system = launch(folder / "system", overrides={"fleet": fleet}, leave_out=())
         stack.callback(system.discard)
@@ -66,12 +105,12 @@ def running(folder: Path, receiver: str = "") -> Iterator[tuple[LocalSystem, Obs
             folder / "observe",
             urls,
             agents=[f"127.0.0.1:{one.port}" for one in agents],
-            receiver=receiver,
+            receiver=stack.enter_context(receiving(told)),
             seconds=SCRAPE_SECONDS,
         )
         stack.callback(observing.stop)
         observing.start()
-        yield system, observing
+        yield Live(system=system, observing=observing, agent=agents[0], told=told)
 
 
 def _exposes(agent: AgentProcess) -> bool:
@@ -131,7 +170,7 @@ async def live(stage: Stage, turn: int) -> None:
     found = await stage.reaches(idle, "running", 30)
     waits = await submit(stage, f"waits-{turn}", 2, pods=3)
     await asyncio.sleep(2)
-    print("told:", (await stage.get(f"workloads/{waits}/eta")))
+    await stage.get(f"workloads/{waits}/eta")
     await fault(stage, found["nodes"][0], 0, "xid", 119)
     await fault(stage, found["nodes"][0], 1, "xid", 63)
     await tell_debts(stage, turn)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from deploy.local.system import LocalSystem
-from deploy.observe import names
+from deploy.observe import names, programs
 from deploy.observe.servers import Observing
 from tests.observe import live
 from tests.observe.expressions import expressions, plain
@@ -31,12 +31,10 @@ LABEL_VALUES_MAX: Final = 200
 
 
 @pytest.fixture(scope="module")
-def running(
-    tmp_path_factory: pytest.TempPathFactory, prometheus: Path
-) -> Iterator[tuple[LocalSystem, Observing]]:
-    with live.running(tmp_path_factory.mktemp("live")) as (system, observing):
-        asyncio.run(_live(system))
-        yield system, observing
+def running(tmp_path_factory: pytest.TempPathFactory, prometheus: Path) -> Iterator[live.Live]:
+    with live.running(tmp_path_factory.mktemp("live")) as found:
+        asyncio.run(_live(found.system))
+        yield found
 
 
 async def _live(system: LocalSystem) -> None:
@@ -55,8 +53,8 @@ def _silent(observing: Observing, asked: list[tuple[str, str]]) -> list[tuple[st
     return [(where, one) for where, one in asked if not live.answered(observing, one)]
 
 
-def test_every_target_answers(running: tuple[LocalSystem, Observing]) -> None:
-    _, observing = running
+def test_every_target_answers(running: live.Live) -> None:
+    observing = running.observing
     targets = live.ask(observing, "targets")["activeTargets"]
 
     assert {(one["labels"]["job"], one["health"], one["lastError"]) for one in targets} == {
@@ -65,18 +63,18 @@ def test_every_target_answers(running: tuple[LocalSystem, Observing]) -> None:
     }
 
 
-def test_every_panel_is_answered_with_data(running: tuple[LocalSystem, Observing]) -> None:
-    _, observing = running
+def test_every_panel_is_answered_with_data(running: live.Live) -> None:
+    observing = running.observing
     asked = [(f"{uid}: {title}", plain(one)) for uid, title, one in expressions(DOCUMENTS)]
 
     silent = _silent(observing, asked)
-    print(f"{len(asked) - len(silent)} of {len(asked)} expressions of panels have data", silent)
+    print(f"{len(asked) - len(silent)} of {len(asked)} expressions of panels have data")
 
     assert silent == []
 
 
-def test_every_metric_of_an_alert_is_there(running: tuple[LocalSystem, Observing]) -> None:
-    _, observing = running
+def test_every_metric_of_an_alert_is_there(running: live.Live) -> None:
+    observing = running.observing
     asked = frozenset().union(*(names.asked_for(one["expr"]) for one in rules()))
     wanted = sorted(asked - ONLY_WITH_A_FAULT_OF_MUSTER)
 
@@ -89,9 +87,9 @@ def test_every_metric_of_an_alert_is_there(running: tuple[LocalSystem, Observing
 
 
 async def test_a_broken_gpu_is_told_with_what_helps(
-    running: tuple[LocalSystem, Observing],
+    running: live.Live,
 ) -> None:
-    _, observing = running
+    observing = running.observing
 
     def found() -> list[dict[str, Any]]:
         alerts: list[dict[str, Any]] = live.ask(observing, "alerts")["alerts"]
@@ -107,8 +105,8 @@ async def test_a_broken_gpu_is_told_with_what_helps(
     assert "GpuHot" in names_of, "pending for two minutes"
 
 
-def test_rules_are_loaded_and_each_is_healthy(running: tuple[LocalSystem, Observing]) -> None:
-    _, observing = running
+def test_rules_are_loaded_and_each_is_healthy(running: live.Live) -> None:
+    observing = running.observing
     groups = live.ask(observing, "rules")["groups"]
     loaded = [rule for group in groups for rule in group["rules"]]
 
@@ -116,9 +114,32 @@ def test_rules_are_loaded_and_each_is_healthy(running: tuple[LocalSystem, Observ
     assert {(one["health"], one.get("lastError", "")) for one in loaded} == {("ok", "")}
 
 
-def test_no_label_has_more_values_than_it_may(running: tuple[LocalSystem, Observing]) -> None:
-    _, observing = running
+def test_no_label_has_more_values_than_it_may(running: live.Live) -> None:
+    observing = running.observing
     for label in ("team", "queue", "workload", "flavor", "reason", "rule"):
         values = live.ask(observing, f"label/{label}/values")
 
         assert 0 < len(values) <= LABEL_VALUES_MAX, label
+
+
+async def test_an_alert_reaches_its_receiver_and_resolves(running: live.Live) -> None:
+    if not running.observing.tells:
+        assert not programs.required(), "apt-get install prometheus-alertmanager"
+        pytest.skip("apt-get install prometheus-alertmanager")
+
+    def told(status: str) -> list[dict[str, Any]]:
+        return [
+            one
+            for one in running.told
+            if one["labels"]["alertname"] == "GpuUncorrectableEcc" and one["status"] == status
+        ]
+
+    running.agent.stand_in.set({"gpu.2.field.4": 2})
+    await live.until(lambda: bool(told("firing")), "it is told")
+    running.agent.stand_in.set({"gpu.2.field.4": 0})
+    await live.until(lambda: bool(told("resolved")), "it is told that it is over")
+
+    (alert, *_) = told("firing")
+    assert alert["labels"]["hostname"] == "agent-a"
+    assert alert["annotations"]["cost"] == "2 errors"
+    assert alert["annotations"]["command"].startswith("muster nodes agent-a")
