@@ -67,7 +67,9 @@ def receiving(told: list[dict[str, Any]]) -> Iterator[str]:
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
+        def log_message(  # type: ignore[explicit-override]  # new in Python 3.12
+            self, *_: object
+        ) -> None:
             """Nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)

@@ -12,10 +12,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from deploy.observe import names
 from deploy.observe.dashboards import __main__ as written
 from deploy.observe.dashboards import grafana
 from deploy.observe.dashboards.model import Dashboard, Shape, Unit
+from tests.observe import names
 from tests.observe.expressions import expressions, plain
 from tests.observe.test_rules import KNOWN, RECORDED
 

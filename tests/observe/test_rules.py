@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from deploy.local.cache import CHECKOUT
-from deploy.observe import names
+from tests.observe import names
 
 FOLDER: Final = CHECKOUT / "deploy" / "prometheus"
 RULES: Final = sorted((FOLDER / "rules").glob("*.yml"))
