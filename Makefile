@@ -28,6 +28,7 @@ CONTAINERS := $(BIN)/python -m deploy.containers
 CONTRACTS := tests/contract/test_store.py tests/contract/test_lease.py tests/contract/test_log.py
 N ?= 10
 SEED ?= 1
+FAULTS ?= 200
 # Modules that write a committed file from the code; each takes --write and --check.
 GENERATORS := "deploy.local compose" "operations.documents" "services.gateway.api.openapi" \
 	"tests.benchmarks.readme" "deploy.observe.dashboards"
@@ -102,7 +103,7 @@ bench-%: setup ## Measure: make bench-pipeline, bench-gateway-load, ...
 kill-test: setup ## Kill processes at random under load: make kill-test N=60 SEED=1
 	$(BIN)/python -m tests.e2e.kill_test --rounds $(N) --seed $(SEED)
 replay-kill-test: setup ## The same under Philly and Kalos, with preemption, drains and changes of quota
-	$(BIN)/python -m tests.e2e.replay_kill_test --rounds $(N) --seed $(SEED)
+	$(BIN)/python -m tests.e2e.replay_kill_test --rounds $(N) --seed $(SEED) --device-faults $(FAULTS)
 kube-kill-test: setup ## The same of binder and API server, with lost answers and refusals: make kube-kill-test N=100 SEED=1
 	$(BIN)/python -m tests.kube.kill_test --rounds $(N) --seed $(SEED)
 

@@ -12,9 +12,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from operations import configuration
-from operations.chaos import chaos
+from operations.chaos import app as chaos_app
 from operations.dlq.commands import app as dlq_app
-from operations.failures import Failure, known, text_of
+from operations.failures import Failure, Refused, known, text_of
 from operations.options import DatabaseOption, KafkaOption, OutputOption, PrefixOption
 from operations.replay import commands as replay_commands
 from shared.ports.errors import Rejected, Transient
@@ -28,7 +28,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 CANNOT = 2
+REFUSED = 5
 app.add_typer(dlq_app, name="dlq")
+app.add_typer(chaos_app, name="chaos")
 
 
 @app.callback()
@@ -94,9 +96,6 @@ def check(  # noqa: PLR0917  # typer's form
         if not continuous:
             return
         time.sleep(every)
-
-
-app.command("chaos")(chaos)
 
 
 @app.command("defragment")
@@ -210,15 +209,17 @@ def _per_second(text: str) -> float | None:
 
 
 def main() -> None:
-    """Run the command line; exit 2 when nothing can be said."""
+    """Run the command line; exit 2 when nothing can be said, 5 for a document that is refused."""
     try:
         app(prog_name="muster-ops")
+    except Refused as error:
+        _end(str(error), REFUSED)
     except known() as error:
         _end(str(error))
     except ExceptionGroup as group:  # of tasks that ran together
         _end(text_of(group))
 
 
-def _end(text: str) -> NoReturn:
+def _end(text: str, code: int = CANNOT) -> NoReturn:
     print(f"error: {text}", file=sys.stderr)
-    sys.exit(CANNOT)
+    sys.exit(code)

@@ -14,6 +14,10 @@ class Failure(Exception):  # noqa: N818  # not an error of the program
     """Ends the command; the text says what to do."""
 
 
+class Refused(Failure):
+    """A document is not what it must be; the text has field, value and rule."""
+
+
 def known() -> tuple[type[Exception], ...]:
     """What a database, a broker, a file or an option may do; drivers are imported when asked."""
     import asyncpg

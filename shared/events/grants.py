@@ -18,6 +18,7 @@ from shared.events.topics import (
     NODE_FACTS,
     TOPICS,
     USAGE_FACTS,
+    WITHOUT_ONE_COUNT,
     Topic,
     team_results,
     team_submissions,
@@ -88,6 +89,7 @@ def grants(prefix: str) -> frozenset[Grant]:
                 for one in (NODE_FACTS, USAGE_FACTS)
             ),
             _topic(WATCHER, Operation.WRITE, NODE_FACTS.on_broker(prefix)),
+            _topic(WATCHER, Operation.READ, NODE_FACTS.on_broker(prefix)),
             _topic(FLEET, Operation.READ, AGENT_COMMANDS.on_broker(prefix)),
             *(_below(who, Operation.READ, f"{prefix}.") for who in (READER, OPERATOR)),
             *(
@@ -126,8 +128,11 @@ def grants_of_team(team: str, prefix: str) -> frozenset[Grant]:
 
 
 def _on(topic: Topic, prefix: str) -> Iterator[Grant]:
+    """A producer with one count reads what it wrote last (runtime/newer_log.py)."""
     name = topic.on_broker(prefix)
     yield _topic(topic.producer, Operation.WRITE, name)
+    if topic.producer not in WITHOUT_ONE_COUNT:
+        yield _topic(topic.producer, Operation.READ, name)
     yield _topic(OPERATOR, Operation.WRITE, name)
     yield from _reading(topic, prefix)
 

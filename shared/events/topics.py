@@ -155,6 +155,9 @@ TOPICS: Final = (
     HEALTH_FACTS,
     IDLENESS_FACTS,
 )
+WITHOUT_ONE_COUNT: Final = frozenset({"gateway", "node_agent"})
+"""Producers of which each process counts for itself, or none counts: they never look at what they
+wrote last (runtime/newer_log.py)."""
 NEWEST_ONLY: Final = frozenset(topic.name for topic in TOPICS if topic.newest_only)
 """Names of the topics on which each record replaces those before it."""
 

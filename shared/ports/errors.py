@@ -9,6 +9,7 @@
     |-- Rejected             the content of a unit is refused: halve the batch
     |-- TaskEnded            a task of the session ended by itself: begin a new life
     |-- LogLost              records that were not read are gone: wait, a person must choose
+    |   `-- DatabaseOlder    ... or the log has records that the database knows nothing of
     |-- ClockStepped         the clock does not agree with the database's: wait until it does
     `-- ResourceVersionExpired  a watch cannot go on: list again
 
@@ -66,6 +67,10 @@ class LogLost(MusterError):  # noqa: N818
     def __init__(self, sentences: Mapping[tuple[str, int], str]) -> None:
         super().__init__("; ".join(sentences.values()))
         self.sentences = sentences
+
+
+class DatabaseOlder(LogLost):
+    """The log has records of a service that its database knows nothing of: it was restored."""
 
 
 class ResourceVersionExpired(MusterError):  # noqa: N818

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -82,4 +82,20 @@ class Subscription(Protocol):
 
     async def close(self) -> None:
         """Release connections."""
+        ...
+
+
+class NewestWritten(Protocol):
+    """What a producer wrote last."""
+
+    async def newest(
+        self, places: Collection[tuple[str, int]], source: str
+    ) -> Mapping[tuple[str, int], int]:
+        """Its highest outbox number among the last records of each of these partitions.
+
+        A partition without such a record, or that is not there, is left out.
+
+        Raises:
+            Transient: the broker is away.
+        """
         ...

@@ -23,6 +23,7 @@ from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Handler
 from shared.runtime.intake import Batch, Seen
 from shared.runtime.lost_logs import LostLogs
+from shared.runtime.newer_log import NewerLog
 from shared.runtime.polling import Polling
 from shared.runtime.session import Session
 from shared.runtime.units import Units
@@ -60,6 +61,7 @@ class Loop:
         beats: Beats,
         batch_messages_max: int,
         exit_on_decision_error: bool = False,
+        newer_log: NewerLog | None = None,
     ) -> None:
         self.ready = False
         self._name = handler.name
@@ -76,6 +78,7 @@ class Loop:
             clock=clock,
             log=log,
             waits=self._waits,
+            newer_log=newer_log,
             exit_on_error=exit_on_decision_error,
         )
         self._polling = Polling(

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import structlog
 
-from shared.ports.errors import LogLost
+from shared.ports.errors import DatabaseOlder, LogLost
 from shared.runtime.telemetry import LOG_LOST
 
 
@@ -27,7 +27,8 @@ class LostLogs:
         """Log what is new; the metric tells the topics of all of it."""
         for place, sentence in error.sentences.items():
             if place not in self._sentences:
-                self._log.error("log lost", topic=place[0], partition=place[1], message=sentence)
+                event = "database older" if isinstance(error, DatabaseOlder) else "log lost"
+                self._log.error(event, topic=place[0], partition=place[1], message=sentence)
         self._set(0)
         self._sentences = dict(error.sentences)
         self._set(1)

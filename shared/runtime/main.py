@@ -16,7 +16,7 @@ import structlog
 import uvloop
 
 from shared.adapters.clock import SystemClock
-from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
+from shared.adapters.kafka import KafkaNewest, KafkaPublisher, KafkaSubscription
 from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.store import PostgresStore
@@ -29,6 +29,7 @@ from shared.runtime.giving_way import give_way
 from shared.runtime.handler import Dependent, Foresighted, Handler
 from shared.runtime.health import health_app, serve
 from shared.runtime.loop import Loop
+from shared.runtime.newer_log import NewerLog, written_by
 from shared.runtime.session import Session
 from shared.runtime.settings import Settings
 from shared.runtime.trimming import Trimmed, trim_forever
@@ -109,6 +110,11 @@ def loop_of(parts: Parts, handler: Handler, watchdog: Watchdog) -> tuple[Loop, K
         beats=watchdog,
         batch_messages_max=settings.batch_messages_max,
         exit_on_decision_error=settings.exit_on_decision_error,
+        newer_log=NewerLog(
+            KafkaNewest(settings.kafka, settings.topic_prefix),
+            handler.name,
+            written_by(handler.name, settings.cell),
+        ),
     )
     if hasattr(handler, "on_wake"):
         handler.on_wake = subscription.wake

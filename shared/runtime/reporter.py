@@ -11,7 +11,7 @@ when so many nodes would exceed the rate that is allowed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -90,7 +90,10 @@ class Pace:
 
 
 class Reporter:
-    """Reports for all of `probes`; `ready` once each was told of and that was acknowledged."""
+    """Reports for all of `probes`; `ready` once each was told of and that was acknowledged.
+
+    Of a node that is `mute` no use is told.
+    """
 
     def __init__(
         self,
@@ -101,6 +104,7 @@ class Reporter:
         pace: Pace,
         cell: int = 0,
         telling: Telling = Telling.ALL,
+        mute: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.ready = telling is Telling.USAGE
         self.published = 0
@@ -110,6 +114,7 @@ class Reporter:
         self._pace = pace
         self._cell = cell
         self._telling = telling
+        self._mute = mute
         self._next_usage = 0
         self._owed_usage = 0.0
         self._told: dict[str, int] = {}
@@ -196,7 +201,7 @@ class Reporter:
         at_ms = self._clock.now_ms()
         chosen = [self._probes[(self._next_usage + step) % count] for step in range(due)]
         self._next_usage = (self._next_usage + due) % max(count, 1)
-        await self._publish(probe.usage(at_ms) for probe in chosen)
+        await self._publish(probe.usage(at_ms) for probe in chosen if not self._mute(probe.name))
 
     async def _sleep(self) -> None:
         try:

@@ -57,8 +57,8 @@ CLOCK_OFF = Gauge(
 )
 LOG_LOST = Gauge(
     "muster_log_lost",
-    "1 while records of the topic are gone that were not read: nothing is decided, /readyz says"
-    " what to do.",
+    "1 while records of the topic are gone that were not read, or it has some that the database"
+    " knows nothing of: nothing is decided, /readyz says what to do.",
     ["service", "topic"],
 )
 LAG = Gauge("muster_consumer_lag", "Records on the broker not read yet.", ["service"])

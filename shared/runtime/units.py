@@ -26,6 +26,7 @@ from shared.runtime.assemble import DeadLetter
 from shared.runtime.dedupe import RecentIds
 from shared.runtime.handler import Handler, Outcome, Suspendable, Versioned
 from shared.runtime.intake import Batch
+from shared.runtime.newer_log import NewerLog
 from shared.runtime.session import Session
 
 RAISES_MAX: Final = 3
@@ -52,12 +53,15 @@ class Units:
         log: structlog.stdlib.BoundLogger,
         waits: Callable[[], bool] = lambda: True,
         exit_on_error: bool = False,
+        newer_log: NewerLog | None = None,
     ) -> None:
         """With `exit_on_error` whatever the handler raises ends the process at once.
 
-        `waits`: whether to wait for the lease of another holder any longer.
+        `waits`: whether to wait for the lease of another holder any longer. `newer_log`: asked
+        before anything is decided whether the database is older than the log.
         """
         self._waits = waits
+        self._newer_log = newer_log
         self._exit_on_error = exit_on_error
         self._buried_in_a_row = 0
         self.recent = RecentIds()
@@ -70,6 +74,8 @@ class Units:
     async def open(self) -> Restored:
         """Take the lease, and rebuild memory from the tables."""
         restored = await self._session.open(self._waits)
+        if self._newer_log is not None:
+            await self._newer_log.check(restored)
         self.recent = RecentIds(restored.recent_ids, complete=restored.recent_complete)
         await self._handler.load(self._reader)
         return restored

@@ -23,6 +23,7 @@ from shared.events.nodes import (
     ReconfigureGpu,
 )
 from shared.ports.probe import Change
+from shared.simulator.disorders import THROTTLED_CELSIUS, Disorder, Disorders
 
 CHECK_SECONDS: Final = 20
 """How long a check of a GPU takes."""
@@ -55,6 +56,8 @@ class Machine:
         self._random = Random(f"{seed}/{node.name}")
         self._occupied: Mapping[int, Occupancy] | None = None
         self._changes: list[Change] = []
+        self._disorders = Disorders()
+        self._told_ms = 0
 
     @property
     def name(self) -> str:
@@ -66,9 +69,12 @@ class Machine:
         return self._node
 
     def usage(self, at_ms: int) -> GpuUsageReported:
-        """Use of every GPU; all zero while the node is down."""
-        rows = [self._use(gpu.index, gpu.memory_mib) for gpu in self._node.gpus]
+        """Use of every GPU, all zero while the node is down; heat that is seen is told, too."""
+        rows = [self._use(gpu.index, gpu.memory_mib, at_ms) for gpu in self._node.gpus]
         percent, memory, celsius, watts = zip(*rows, strict=True) if rows else ((), (), (), ())
+        heat = dict(zip((gpu.index for gpu in self._node.gpus), celsius, strict=True))
+        for index, kind in self._disorders.signs(at_ms):
+            self.tell(index, at_ms, kind, code=heat[index])
         return GpuUsageReported(
             node=self._node.name,
             at_ms=at_ms,
@@ -80,6 +86,7 @@ class Machine:
             cell=self._cell,
             sm_clock_mhz=tuple(_BUSY_MHZ if one else _IDLE_MHZ for one in percent),
             pcie_replays=(0,) * len(rows),
+            throttled=tuple(index for index, one in heat.items() if one >= THROTTLED_CELSIUS),
         )
 
     def changes(self) -> list[Change]:
@@ -128,17 +135,19 @@ class Machine:
     ) -> bool:
         """The driver tells of a GPU, or for -1 of all; False when there is none of this index.
 
-        A lost GPU is unhealthy until it returns, as its agent would say.
+        A lost GPU is unhealthy until it returns, as its agent would say. Each event has a time of
+        its own: two of a kind in one millisecond would be one report.
         """
         gpus = {gpu.index: gpu for gpu in self._node.gpus}
         if index != WHOLE_NODE and index not in gpus:
             return False
+        self._told_ms = max(now_ms, self._told_ms + 1)
         self._changes.append(
             HealthEventReported(
                 node=self._node.name,
                 gpu=index,
                 kind=kind,
-                at_ms=now_ms,
+                at_ms=self._told_ms,
                 code=code,
                 uuid=gpus[index].uuid if index in gpus else "",
                 detail=detail,
@@ -148,7 +157,24 @@ class Machine:
         if kind in {HealthEventKind.LOST, HealthEventKind.RETURNED}:
             healthy = kind is HealthEventKind.RETURNED
             self.set_gpu(index, now_ms, healthy=healthy, reason="" if healthy else kind.value)
+        if kind is HealthEventKind.RETURNED:
+            self._disorders.heal(index)
         return True
+
+    def disorder(self, index: int, now_ms: int, disorder: Disorder) -> bool:
+        """Let something grow in a GPU until it is reset; False when there is none."""
+        known = any(gpu.index == index for gpu in self._node.gpus)
+        if known:
+            self._disorders.begin(disorder, index, now_ms)
+        return known
+
+    def mute(self, now_ms: int, *, seconds: int) -> None:
+        """Report no use for so long; 0: until a GPU of it is reset."""
+        self._disorders.mute(now_ms, seconds=seconds)
+
+    def is_mute(self, now_ms: int) -> bool:
+        """Whether no use is reported now."""
+        return self._disorders.is_mute(now_ms)
 
     def set_ready(self, now_ms: int, *, ready: bool, reason: str) -> bool:
         """Take the whole node down, or bring it back; False when nothing changes."""
@@ -187,7 +213,12 @@ class Machine:
     def _held(self, index: int) -> Occupancy:
         return (self._occupied or {}).get(index, NOTHING_HELD)
 
-    def _use(self, index: int, memory_mib: int) -> tuple[int, int, int, int]:
+    def _use(self, index: int, memory_mib: int, at_ms: int) -> tuple[int, int, int, int]:
+        percent, used_mib, celsius, watts = self._usual(index, memory_mib)
+        used_mib = self._disorders.used_mib(index, at_ms, used_mib, memory_mib)
+        return percent, used_mib, self._disorders.celsius(index, at_ms, celsius), watts
+
+    def _usual(self, index: int, memory_mib: int) -> tuple[int, int, int, int]:
         held = self._held(index)
         if not held.gpu_milli or not self._node.ready:
             return 0, 0, _IDLE_CELSIUS, _IDLE_WATTS

@@ -93,6 +93,10 @@ async def test_a_user_writes_and_reads_what_the_table_says(
         for one in TOPICS
         if service in one.consumers or role in ("operations", "operator")
     }
+    if service not in {"gateway", "node_agent"}:
+        reads |= {one.on_broker(prefix) for one in TOPICS if one.producer == service}
+    if role == "cluster-watcher":
+        reads |= writes
     if role == "fleet":
         reads = {AGENT_COMMANDS.on_broker(prefix)}
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from deploy.local.processes import free_port
 from shared.adapters.kafka import KafkaSubscription, reading
 from shared.adapters.kafka.topics import create_topics
-from shared.events.topics import SUBMISSION_COMMANDS
+from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
 from tests.support.chain import Chain
@@ -77,6 +77,37 @@ async def test_a_log_trimmed_beyond_its_reader_is_told_until_a_person_accepts_th
     assert f'muster_log_lost{{service="admission",topic="{TOPIC}"}} 0.0' in metrics[1]
     assert {f"w{number}" for number in [*range(20), *range(30, 40)]} == set(chain.effects())
     assert 1 == logged.count("the log begins at offset 30")
+
+
+async def test_a_database_from_a_backup_is_told_before_it_decides_anything(chain: Chain) -> None:
+    """Its rows are those of ten messages; the log has what came of twenty."""
+    await _passed(chain, 10)
+    tables = ("consumer_offset", "watermark", "inbox", "outbox", "audit")
+    for one in tables:
+        chain.database.execute(f"CREATE TABLE backup_{one} AS SELECT * FROM admission.{one}")
+    await chain.feed(10, count=10)
+    second = chain.start("admission")
+    await chain.settled(wanted=20)
+    second.terminate()
+    await asyncio.to_thread(second.wait, timeout=20)
+    before = chain.effects("admission")
+    for one in tables:
+        chain.database.execute(f"DELETE FROM admission.{one}")
+        chain.database.execute(f"INSERT INTO admission.{one} SELECT * FROM backup_{one}")
+
+    port = free_port()
+    chain.start("admission", http_port=port)
+    topic = QUEUE_FACTS.name
+    began = time.monotonic()
+    told = await _readyz(port, 503, f"{topic} partition 0: the newest record of admission is")
+    seconds = time.monotonic() - began
+    restored = chain.effects("admission")
+    chain.database.execute(told[told.index("UPDATE") :])
+    await _readyz(port, 200, "ready")
+
+    assert (20, 10) == (len(before), len(restored))
+    assert ", which is older than the log; restore a newer backup" in told
+    assert seconds < 15
 
 
 async def test_an_offset_of_before_ids_adopts_the_id_and_goes_on(chain: Chain) -> None:

@@ -4,7 +4,8 @@ Topics are made by `topics`, users and rules by `administration`; `client` is wh
 begins with.
 """
 
+from shared.adapters.kafka.newest import KafkaNewest
 from shared.adapters.kafka.publisher import KafkaPublisher
 from shared.adapters.kafka.subscription import KafkaSubscription
 
-__all__ = ["KafkaPublisher", "KafkaSubscription"]
+__all__ = ["KafkaNewest", "KafkaPublisher", "KafkaSubscription"]

@@ -25,6 +25,8 @@ from shared.core.model.value import Value, field
 
 CORE_MILLI: Final = 1000
 CPU_FLAVOR: Final = "cpu"
+CHAOS: Final = ("muster.dev/chaos", "allowed")
+"""Label, with its value, of a node on which faults may be made on purpose."""
 _DIGEST: Final = "@"
 _NOT_MIG: Final = ("", "none")
 
@@ -173,6 +175,7 @@ def inventory(
         taints=tuple(sorted(one.text for one in node.taints if one.key not in health_taints.OWN)),
         links=merging.links_of(gpus, seen) if seen is not None and gpus else "",
         images=_images(node.images),
+        chaos=labels.get(CHAOS[0]) == CHAOS[1],
     )
 
 

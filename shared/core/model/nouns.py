@@ -335,6 +335,8 @@ class Node(Value, frozen=True, kw_only=True):
     """Links between its GPUs, a character for each pair (node_links.py); empty: unknown."""
     images: tuple[str, ...] = ()
     """References of images and weights that need not be pulled any more; bounded by its agent."""
+    chaos: bool = False
+    """Whether faults may be made there on purpose: its label muster.dev/chaos is "allowed"."""
 
 
 class GpuShare(Value, frozen=True, kw_only=True):

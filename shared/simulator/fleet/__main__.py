@@ -85,6 +85,7 @@ async def main() -> None:
         clock=clock,
         pace=pace,
         cell=settings.cell,
+        mute=lambda name: machines[name].is_mute(clock.now_ms()),
     )
     cluster = ClusterSide(settings.cluster_url, machines, settings.fleet_follow_seconds)
     routes = FleetRoutes(

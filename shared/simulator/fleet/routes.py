@@ -1,9 +1,11 @@
 """Failures on demand, and the list of nodes.
 
-GET  /v1/nodes                                  names, whether ready, failed GPUs
+GET  /v1/nodes                                  names, flavors, whether ready, failed GPUs
 POST /v1/nodes/{name}/down, /v1/nodes/{name}/up   ?reason=
 POST /v1/nodes/{name}/gpus/{index}/fail, .../heal  ?reason=
 POST /v1/nodes/{name}/gpus/{index}/tell  ?kind=xid&code=48  (kinds of core/health/events.py)
+POST /v1/nodes/{name}/gpus/{index}/thermal, .../leak  until kind=returned is told of the GPU
+POST /v1/nodes/{name}/silent           ?seconds=0  no use is reported; 0: until then, too
 POST /v1/nodes/{name}/notice                       ?seconds=120&reason=
 POST /v1/workloads/{id}/use                        ?percent=0  (100: as other work)
 GET  /healthz, /readyz
@@ -19,6 +21,7 @@ from aiohttp import web
 
 from shared.core.health.events import DETAIL_CHARACTERS_MAX, HealthEventKind
 from shared.ports.clock import Clock
+from shared.simulator.disorders import Disorder
 from shared.simulator.machine import Machine
 
 SECONDS_DIGITS_MAX: Final = 6
@@ -61,11 +64,15 @@ class FleetRoutes:
                 web.get("/v1/nodes", self.nodes),
                 web.post("/v1/nodes/{name}/{action:down|up}", self.change_node),
                 web.post("/v1/nodes/{name}/notice", self.notice),
+                web.post("/v1/nodes/{name}/silent", self.silent),
                 web.post("/v1/workloads/{id}/use", self.set_use),
                 web.post(
                     "/v1/nodes/{name}/gpus/{index:[0-9]+}/{action:fail|heal}", self.change_gpu
                 ),
                 web.post("/v1/nodes/{name}/gpus/{index:[0-9]+}/tell", self.tell),
+                web.post(
+                    "/v1/nodes/{name}/gpus/{index:[0-9]+}/{action:thermal|leak}", self.disorder
+                ),
             ]
         )
         return application
@@ -89,6 +96,7 @@ class FleetRoutes:
                 "nodes": [
                     {
                         "name": node.name,
+                        "flavor": node.flavor,
                         "ready": node.ready,
                         "gpus": len(node.gpus),
                         "failed_gpus": [gpu.index for gpu in node.gpus if not gpu.healthy],
@@ -117,14 +125,26 @@ class FleetRoutes:
 
     async def notice(self, request: web.Request) -> web.Response:
         """Announce that a node will be taken away, as a spot market does."""
-        machine = self._machine(request)
-        text = request.query.get("seconds", "120")
-        if not text.isdecimal() or len(text) > SECONDS_DIGITS_MAX:
-            raise web.HTTPBadRequest(text=f"seconds: {text!r} is not a number of seconds")
+        machine, seconds = self._machine(request), _seconds(request, "120")
         reason = request.query.get("reason", "spot")
-        machine.notice(self._clock.now_ms(), seconds=int(text), reason=reason)
+        machine.notice(self._clock.now_ms(), seconds=seconds, reason=reason)
         self._poke()
         return web.json_response({"announced": True})
+
+    async def silent(self, request: web.Request) -> web.Response:
+        """No use is reported of a node for some seconds, or until a GPU of it is reset."""
+        machine, seconds = self._machine(request), _seconds(request, "0")
+        machine.mute(self._clock.now_ms(), seconds=seconds)
+        return web.json_response({"silent": True})
+
+    async def disorder(self, request: web.Request) -> web.Response:
+        """Heat or a leak grows in a GPU."""
+        machine = self._machine(request)
+        index = int(request.match_info["index"])
+        disorder = Disorder(request.match_info["action"])
+        if not machine.disorder(index, self._clock.now_ms(), disorder):
+            raise web.HTTPNotFound(text=f"{machine.name} has no GPU {index}")
+        return web.json_response({"grows": True})
 
     async def change_gpu(self, request: web.Request) -> web.Response:
         """Fail or heal one GPU; what runs on it is placement's to move."""
@@ -175,3 +195,10 @@ class FleetRoutes:
         if machine is None:
             raise web.HTTPNotFound(text=f"no node {name}")
         return machine
+
+
+def _seconds(request: web.Request, default: str) -> int:
+    text = request.query.get("seconds", default)
+    if not text.isdecimal() or len(text) > SECONDS_DIGITS_MAX:
+        raise web.HTTPBadRequest(text=f"seconds: {text!r} is not a number of seconds")
+    return int(text)

@@ -21,7 +21,11 @@ def test_the_subscription_of_a_handler_knows_what_comes_first(monkeypatch, handl
     monkeypatch.setattr(main, "Loop", lambda **_: None)
     nothing = SimpleNamespace(wake=None)
     settings = SimpleNamespace(
-        kafka="access", topic_prefix="muster", batch_messages_max=1, exit_on_decision_error=False
+        kafka="access",
+        topic_prefix="muster",
+        cell=0,
+        batch_messages_max=1,
+        exit_on_decision_error=False,
     )
     parts: Any = SimpleNamespace(
         settings=settings,

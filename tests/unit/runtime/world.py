@@ -26,6 +26,7 @@ from shared.runtime import polling
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Change, Emit, Outcome
 from shared.runtime.loop import Loop
+from shared.runtime.newer_log import NewerLog
 from shared.runtime.session import Session
 from tests.support.protocol import a_record, an_event
 
@@ -154,6 +155,7 @@ class World:
         self.faults: list[MusterError | None] = []
         self.late_faults: list[MusterError | None] = []
         self.restored_ids_max: int | None = None
+        self.newer_log: NewerLog | None = None
         self.task: asyncio.Task[None] | None = None
 
     @property
@@ -189,6 +191,7 @@ class World:
             beats=self,
             batch_messages_max=batch,
             exit_on_decision_error=exit_on_decision_error,
+            newer_log=self.newer_log,
         )
         self.task = asyncio.create_task(self.loop.run())
 

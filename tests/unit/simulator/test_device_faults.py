@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 
@@ -91,6 +92,10 @@ async def fleet() -> AsyncIterator[FleetServer]:
         ("n1/gpus/0/tell?code=-1", 400, "code: '-1' is not a number"),
         ("n1/gpus/7/tell", 404, "n1 has no GPU 7"),
         ("n9/gpus/0/tell", 404, "no node n9"),
+        ("n1/gpus/1/thermal", 200, "grows"),
+        ("n1/gpus/7/leak", 404, "n1 has no GPU 7"),
+        ("n1/silent?seconds=60", 200, "silent"),
+        ("n1/silent?seconds=soon", 400, "seconds: 'soon' is not a number of seconds"),
     ],
 )
 async def test_a_fleet_is_told_by_http_and_says_what_is_wrong(fleet, path, status, text):
@@ -128,6 +133,57 @@ async def test_chaos_takes_a_node_down(fleet):
 
     assert fleet.nodes == [("n1", False)]
     assert not fleet.machine.inventory().ready
+
+
+async def test_chaos_makes_two_errors_of_a_link_heat_a_leak_and_silence(fleet):
+    for fault in ("nvlink", "thermal", "leak"):
+        code, _, wrong = await chaos(fleet, fault, "--node", "n1", "--gpu", "1")
+        assert (code, wrong) == (0, "")
+    _, out, _ = await chaos(fleet, "silent", "--node", "n1", "--for", "60", "-o", "json")
+
+    told = [one for one in fleet.machine.changes() if isinstance(one, HealthEventReported)]
+    use = fleet.machine.usage(NOW + 60_000 * 60)
+    assert [(one.gpu, one.kind, one.code) for one in told] == [(1, "xid", 74)] * 2
+    assert (use.temperature_celsius, use.memory_used_mib) == ((32, 97), (0, 80))
+    assert json.loads(out) == {"fault": "silent", "node": "n1", "for_s": 60}
+    assert (fleet.machine.is_mute(NOW), fleet.machine.is_mute(NOW + 60_000)) == (True, False)
+
+
+async def test_a_scenario_is_carried_out_and_a_dry_run_only_told(fleet, tmp_path):
+    document = tmp_path / "chaos.yaml"
+    document.write_text(
+        "- {at_s: 0.2, do: node, node: n1}\n- {at_s: 0, do: xid, node: any, gpu: any, code: 13}\n"
+    )
+    arguments = ("--scenario", str(document), "--seed", "3")
+
+    _, planned, _ = await chaos(fleet, *arguments, "--dry-run")
+    untouched = fleet.machine.changes()
+    code, out, _ = await chaos(fleet, *arguments)
+
+    (told,) = [one for one in fleet.machine.changes() if isinstance(one, HealthEventReported)]
+    assert untouched == []
+    assert (code, told.code) == (0, 13)
+    assert planned.splitlines() == [
+        f"     0.0 s  xid 13: GPU {told.gpu} of node n1",
+        "     0.2 s  node: node n1",
+    ]
+    assert [line.rsplit("  ", 1) for line in out.splitlines()] == [
+        [planned.splitlines()[0], "[1/2]"],
+        [planned.splitlines()[1], "[2/2]"],
+    ]
+    assert fleet.nodes == [("n1", False)]
+
+
+async def test_a_scenario_with_faults_of_its_own_is_refused_whole(fleet, tmp_path):
+    document = tmp_path / "chaos.yaml"
+    document.write_text("- {at_s: -1, do: xid, node: n1}\n- {at_s: 0, do: hug, node: n1}\n")
+
+    code, out, wrong = await chaos(fleet, "--scenario", str(document))
+
+    assert (code, out) == (5, "")
+    assert "steps[0].at_s: must be a number from 0 to 86,400 (given: -1)" in wrong
+    assert "steps[1].do: must be one of xid, ecc," in wrong
+    assert fleet.machine.changes() == []
 
 
 async def test_chaos_says_what_it_cannot_do(fleet):

@@ -62,16 +62,21 @@ class Occupant(Tenant):
     def last_checkpoint_ms(self, now_ms: int) -> int:
         """When it last saved its work, as it promised to; its start if it does not."""
         interval_ms = checkpoint_interval_ms(self.workload.spec)
-        if not interval_ms:
-            return self.started_at_ms
-        ran_ms = max(now_ms - self.started_at_ms, 0)
-        return self.started_at_ms + ran_ms // interval_ms * interval_ms
+        return last_checkpoint_ms(self.started_at_ms, interval_ms, now_ms)
 
     def lost_gpu_ms(self, now_ms: int, gpu_milli: int | None = None) -> int:
         """GPU-milliseconds that go if `gpu_milli` of it (all by default) stop now."""
         held = self.placement.charge.gpu_milli if gpu_milli is None else gpu_milli
         since_ms = max(now_ms - self.last_checkpoint_ms(now_ms), 0)
         return held * (since_ms + self.restart_ms) // GPU_MILLI
+
+
+def last_checkpoint_ms(started_at_ms: int, interval_ms: int, now_ms: int) -> int:
+    """When work that saves itself every `interval_ms` did so last; its start if that is 0."""
+    if not interval_ms:
+        return started_at_ms
+    ran_ms = max(now_ms - started_at_ms, 0)
+    return started_at_ms + ran_ms // interval_ms * interval_ms
 
 
 def checkpoint_interval_ms(spec: WorkloadSpec) -> int:

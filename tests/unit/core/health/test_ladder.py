@@ -124,6 +124,7 @@ def test_errors_of_three_workloads_of_two_teams_are_the_gpus():
         (S.PROBATION, Remedy.DRAIN_NODE, S.DRAINING),
         (S.HEALTHY, Remedy.FAIL, S.DRAINING),
         (S.QUARANTINED, Remedy.FAIL, S.FAILED),
+        (S.LOST, Remedy.FAIL, S.LOST),
         (S.QUARANTINED, Remedy.DRAIN, S.QUARANTINED),
         (S.DRAINING, Remedy.DRAIN, S.DRAINING),
         (S.HEALTHY, Remedy.LOSE, S.LOST),
@@ -252,3 +253,10 @@ def test_what_a_sign_is_has_its_number_for_people(kind):
 
     assert text == kind.value or text.startswith(("it", "its", "an")), text
     assert "77" in text or kind.value == text or kind is Kind.NVLINK_FAILED
+
+
+def test_a_device_that_drains_is_out_for_good_once_nothing_runs_there():
+    failing = follow(a_device(S.DRAINING), LadderVerdict(remedy=Remedy.FAIL, rule="r"), NOW)
+
+    assert (failing.state, failing.fails) == (S.DRAINING, True)
+    assert drained(failing, NOW).state is S.FAILED

@@ -72,6 +72,13 @@ def test_the_flavor_comes_from_a_label_a_table_or_the_product():
     assert "cpu" == read(a_node(amounts={"cpu": "8"})).flavor
 
 
+@pytest.mark.parametrize(("value", "allowed"), [("allowed", True), ("yes", False), (None, False)])
+def test_faults_on_purpose_are_allowed_by_a_label_with_its_value_alone(value, allowed):
+    labels = LABELS if value is None else {**LABELS, "muster.dev/chaos": value}
+
+    assert allowed is read(a_node(labels=labels)).chaos
+
+
 def test_a_node_without_gpus_has_no_product():
     assert "" == read(a_node(amounts={"cpu": "8"})).product
 
