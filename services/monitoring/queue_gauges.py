@@ -27,12 +27,10 @@ def families(memory: MonitoringMemory, now_ms: int) -> Iterator[Metric]:
         " queue has several."
     )
     yield gauge("muster_queue_gpus", text, "queue flavor reason", gpus(_asked(memory, waiting)))
-    queues = [name for name, one in memory.quotas.copy().items() if one.kind == "queue"]
+    heads, oldest = _waits(memory, waiting, now_ms)
     text = "For how long the first of a queue waits: the oldest of the highest priority."
-    heads = _waits(queues, sorted(waiting, key=_turn), now_ms)
     yield gauge("muster_queue_head_wait_seconds", text, "queue", heads)
     text = "For how long the oldest of a queue waits, since it came or gave its GPUs back."
-    oldest = _waits(queues, sorted(waiting, key=lambda one: one.waits_since_ms), now_ms)
     yield gauge("muster_queue_oldest_wait_seconds", text, "queue", oldest)
 
 
@@ -47,13 +45,22 @@ def _asked(memory: MonitoringMemory, waiting: list[SeenWorkload]) -> Counter[Lab
     return asked
 
 
-def _turn(one: SeenWorkload) -> tuple[int, int]:
-    return -one.priority, one.waits_since_ms
-
-
-def _waits(queues: list[str], ordered: list[SeenWorkload], now_ms: int) -> dict[Labels, float]:
-    """Seconds by queue of the first of each; 0 where nothing waits."""
-    waits: dict[Labels, float] = {}
-    for one in ordered:
-        waits.setdefault((one.queue,), max(now_ms - one.waits_since_ms, 0) / 1000)
-    return {(queue,): 0.0 for queue in queues} | waits
+def _waits(
+    memory: MonitoringMemory, waiting: list[SeenWorkload], now_ms: int
+) -> tuple[dict[Labels, float], dict[Labels, float]]:
+    """Seconds by queue: of the first and of the oldest; 0 where nothing waits."""
+    first: dict[str, tuple[int, int]] = {}
+    oldest: dict[str, int] = {}
+    for one in waiting:
+        queue, since_ms = one.queue, one.waits_since_ms
+        turn = (-one.priority, since_ms)
+        if queue not in oldest:
+            first[queue], oldest[queue] = turn, since_ms
+        elif since_ms < oldest[queue]:
+            oldest[queue] = since_ms
+        first[queue] = min(first[queue], turn)
+    none = {(name,): 0.0 for name, one in memory.quotas.copy().items() if one.kind == "queue"}
+    heads = {(queue,): max(now_ms - at_ms, 0) / 1000 for queue, (_, at_ms) in first.items()}
+    return none | heads, none | {
+        (queue,): max(now_ms - at_ms, 0) / 1000 for queue, at_ms in oldest.items()
+    }

@@ -8,7 +8,7 @@ A GPU of several is counted in thousandths, so a share and the rest of its GPU a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -16,7 +16,7 @@ from prometheus_client.core import Metric
 
 from services.monitoring import fleet
 from services.monitoring.families import gauge, gpus
-from services.monitoring.memory import Devices, MonitoringMemory, NodeHealth
+from services.monitoring.memory import Devices, LadderStep, MonitoringMemory, NodeHealth
 from shared.core.health.device import TAKES_WORK, DeviceState
 from shared.core.model.lifecycle import State
 from shared.core.model.units import GPU_MILLI
@@ -37,8 +37,14 @@ class GpuState(StrEnum):
     FREE = "free"
 
 
+USED, UNUSED, UNMEASURED, STARTING, KEPT, SWITCHING, DRAINING, UNHEALTHY, FREE = (
+    one.value for one in GpuState
+)
+"""Plain words: an enum is slow as a key, and a scrape counts every GPU."""
 _STARTS: Final = frozenset({State.PLACED, State.BOUND})
 Counts = Counter[tuple[str, ...]]
+Place = tuple[str, int]
+"""(node, index of the GPU)"""
 
 
 def families(memory: MonitoringMemory) -> Iterator[Metric]:
@@ -53,27 +59,36 @@ def families(memory: MonitoringMemory) -> Iterator[Metric]:
 def milli_by_state(memory: MonitoringMemory) -> Counts:
     """Milli-GPU by flavor and state; every state of a flavor that has nodes. O(GPUs)."""
     nodes = {name: one for name, one in memory.nodes.copy().items() if one.present}
-    counts: Counts = Counter(
-        {(one.flavor, state.value): 0 for one in nodes.values() for state in GpuState}
-    )
+    flavors = {one.flavor for one in nodes.values()}
+    counts: Counts = Counter({(one, state.value): 0 for one in flavors for state in GpuState})
     devices = memory.devices.copy()
     held = _held(devices.values())
+    _count_held(memory, nodes, devices, held, counts)
+    _count_unheld(memory, nodes, held, counts)
+    return counts
+
+
+def _count_held(
+    memory: MonitoringMemory,
+    nodes: Mapping[str, NodeHealth],
+    devices: Mapping[str, Devices],
+    held: Counter[Place],
+    counts: Counts,
+) -> None:
     heard = fleet.recent(memory)
     for workload_id, shares in devices.items():
         seen = memory.workloads.get(workload_id)
+        state = State.PLACED if seen is None else seen.state
+        other = STARTING if state in _STARTS else DRAINING
         for node, gpu, milli, mask in shares:
             home = nodes.get(node)
             if home is None or gpu not in home.healthy:
                 continue
-            if seen is not None and seen.state is State.RUNNING:
+            if state is State.RUNNING:
                 used = used_milli(heard.get(node), (gpu, mask), milli, held[node, gpu])
                 _split(counts, home.flavor, milli, used)
             else:
-                starts = seen is None or seen.state in _STARTS
-                state = GpuState.STARTING if starts else GpuState.DRAINING
-                counts[home.flavor, state.value] += milli
-    _unheld(memory, nodes, held, counts)
-    return counts
+                counts[home.flavor, other] += milli
 
 
 def used_milli(
@@ -92,8 +107,8 @@ def used_milli(
     return min(milli, used)
 
 
-def _held(all_shares: Iterable[Devices]) -> Counter[tuple[str, int]]:
-    held: Counter[tuple[str, int]] = Counter()
+def _held(all_shares: Iterable[Devices]) -> Counter[Place]:
+    held: Counter[Place] = Counter()
     for shares in all_shares:
         for node, gpu, milli, _ in shares:
             held[node, gpu] += milli
@@ -102,34 +117,49 @@ def _held(all_shares: Iterable[Devices]) -> Counter[tuple[str, int]]:
 
 def _split(counts: Counts, flavor: str, milli: int, used: int | None) -> None:
     if used is None:
-        counts[flavor, GpuState.UNMEASURED.value] += milli
+        counts[flavor, UNMEASURED] += milli
     else:
-        counts[flavor, GpuState.USED.value] += used
-        counts[flavor, GpuState.UNUSED.value] += milli - used
+        counts[flavor, USED] += used
+        counts[flavor, UNUSED] += milli - used
 
 
-def _unheld(
+def _count_unheld(
     memory: MonitoringMemory,
-    nodes: dict[str, NodeHealth],
-    held: Counter[tuple[str, int]],
+    nodes: Mapping[str, NodeHealth],
+    held: Counter[Place],
     counts: Counts,
 ) -> None:
+    """A node's GPUs are alike but for those with a fault, a step or a change of mode."""
+    kept, steps = memory.kept, memory.steps.copy()
+    special = {name for name, _ in steps} | {name for name, _ in kept.switching}
     for name, node in nodes.items():
+        usual = _state_of_node(memory, name, node)
+        rest: Counter[str] = Counter()
         for gpu, healthy in node.healthy.items():
-            rest = GPU_MILLI - held[name, gpu]
-            if rest > 0:
-                state = _state_of(memory, (name, gpu), node) if healthy else GpuState.UNHEALTHY
-                counts[node.flavor, state.value] += rest
+            free = GPU_MILLI - held.get((name, gpu), 0)
+            if free > 0:
+                state = usual if healthy else UNHEALTHY
+                if healthy and name in special:
+                    switches = (name, gpu) in kept.switching
+                    state = _state_of(usual, steps.get((name, gpu)), switching=switches)
+                rest[state] += free
+        for state, free in rest.items():
+            counts[node.flavor, state] += free
 
 
-def _state_of(memory: MonitoringMemory, place: tuple[str, int], node: NodeHealth) -> GpuState:
-    step = memory.steps.get(place)
+def _state_of_node(memory: MonitoringMemory, name: str, node: NodeHealth) -> str:
+    if not node.starts or name in memory.silent:
+        return UNHEALTHY
+    if node.cordoned:
+        return DRAINING
+    return KEPT if name in memory.kept.nodes else FREE
+
+
+def _state_of(usual: str, step: LadderStep | None, *, switching: bool) -> str:
+    """Of a healthy GPU that is not like the others of its node."""
     drains = step is not None and step.state is DeviceState.DRAINING
-    out = step is not None and step.state not in TAKES_WORK and not drains
-    if out or not node.starts or place[0] in memory.silent:
-        return GpuState.UNHEALTHY
-    if drains or node.cordoned:
-        return GpuState.DRAINING
-    if place in memory.kept.switching:
-        return GpuState.SWITCHING
-    return GpuState.KEPT if place[0] in memory.kept.nodes else GpuState.FREE
+    if usual == UNHEALTHY or (step is not None and step.state not in TAKES_WORK and not drains):
+        return UNHEALTHY
+    if usual == DRAINING or drains:
+        return DRAINING
+    return SWITCHING if switching else usual
