@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from prometheus_client.core import Metric
@@ -59,8 +59,13 @@ def _waits(
         elif since_ms < oldest[queue]:
             oldest[queue] = since_ms
         first[queue] = min(first[queue], turn)
-    none = {(name,): 0.0 for name, one in memory.quotas.copy().items() if one.kind == "queue"}
-    heads = {(queue,): max(now_ms - at_ms, 0) / 1000 for queue, (_, at_ms) in first.items()}
-    return none | heads, none | {
-        (queue,): max(now_ms - at_ms, 0) / 1000 for queue, at_ms in oldest.items()
-    }
+    queues = [name for name, one in memory.quotas.copy().items() if one.kind == "queue"]
+    heads = {queue: at_ms for queue, (_, at_ms) in first.items()}
+    return _seconds(queues, heads, now_ms), _seconds(queues, oldest, now_ms)
+
+
+def _seconds(queues: list[str], since_ms: Mapping[str, int], now_ms: int) -> dict[Labels, float]:
+    waits: dict[Labels, float] = {(queue,): 0.0 for queue in queues}
+    for queue, at_ms in since_ms.items():
+        waits[queue,] = max(now_ms - at_ms, 0) / 1000
+    return waits
