@@ -31,7 +31,7 @@ SEED ?= 1
 FAULTS ?= 200
 # Modules that write a committed file from the code; each takes --write and --check.
 GENERATORS := "deploy.local compose" "operations.documents" "services.gateway.api.openapi" \
-	"tests.benchmarks.readme"
+	"tests.benchmarks.readme" "deploy.observe.dashboards"
 COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
@@ -58,7 +58,7 @@ lock: setup ## Pin the newest allowed dependencies, with hashes
 	$(COMPILE) --upgrade --output-file requirements-dev.txt requirements-dev.in
 
 # ── the system on this machine ────────────────────────────────────────────────
-.PHONY: up down purge status logs demo
+.PHONY: up down purge status logs demo observe
 up: setup ## Start broker, database and all services in .muster/; CLUSTER=kube: on a real API server
 	@$(ON_KUBE) $(LOCAL) up
 down: ## Stop all of it
@@ -71,6 +71,8 @@ logs: setup ## Follow a process: make logs s=placement
 	@$(LOCAL) logs $(s)
 demo: setup ## Start it and tell a story of three minutes; QUICK=1: 2,000 workloads and a report
 	@$(LOCAL) demo $(if $(QUICK),--quick)
+observe: setup ## Start Prometheus with Muster's rules beside it, and Alertmanager where it is installed; Ctrl-C ends both
+	@$(BIN)/python -m deploy.observe $(if $(AGENT),--agent $(AGENT))
 
 # ── a Kubernetes control plane on this machine ────────────────────────────────
 .PHONY: kube-up kube-down test-kube
@@ -106,7 +108,7 @@ kube-kill-test: setup ## The same of binder and API server, with lost answers an
 	$(BIN)/python -m tests.kube.kill_test --rounds $(N) --seed $(SEED)
 
 # ── quality ───────────────────────────────────────────────────────────────────
-.PHONY: test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
+.PHONY: dashboards test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
 	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not measured and not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet)
 	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
@@ -131,6 +133,8 @@ tidy: setup
 	$(BIN)/python -m pytest -q tests/architecture
 generated: setup ## Write the generated files again
 	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --write; done
+dashboards: setup ## Write the dashboards for Grafana again, deploy/grafana/dashboards/*.json
+	$(BIN)/python -m deploy.observe.dashboards --write
 generated-check: setup
 	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --check; done
 wheel-check: setup

@@ -1,9 +1,14 @@
 """What is taken from Debian's packages without installing them."""
 
+import shutil
 import subprocess
 from pathlib import Path
+from typing import Final
 
 from deploy.local.processes import LocalError
+
+KEYS: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+FETCH_SECONDS: Final = 300
 
 
 def mirror() -> str:
@@ -32,3 +37,56 @@ def unpack(package: Path, into: Path) -> None:
     )
     if done.returncode != 0:
         raise LocalError(f"{package.name} could not be unpacked: {done.stderr.strip()}")
+
+
+def fetch(suite: str, names: tuple[str, ...], into: Path) -> None:
+    """Fetch packages of a suite and unpack them into a folder.
+
+    With a configuration of its own: apt of this machine need not know the suite.
+
+    Raises:
+        LocalError: a package cannot be had.
+    """
+    apt = into / "apt" / suite
+    (apt / "lists" / "partial").mkdir(parents=True)
+    (apt / "cache" / "archives" / "partial").mkdir(parents=True)
+    (apt / "sources.list").write_text(f"deb [signed-by={KEYS}] {_known_mirror()} {suite} main\n")
+    _run(apt, "update")
+    _run(apt, "download", *names)
+    for package in apt.glob("*.deb"):
+        unpack(package, into)
+    shutil.rmtree(into / "apt")
+
+
+def _run(apt: Path, *arguments: str) -> None:
+    options = {
+        "Dir::Etc::SourceList": apt / "sources.list",
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": apt / "lists",
+        "Dir::Cache": apt / "cache",
+        "APT::Sandbox::User": "root",
+        "Acquire::Languages": "none",
+    }
+    words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+    done = subprocess.run(
+        ["apt-get", "-q", *words, *arguments],
+        cwd=apt,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=FETCH_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise LocalError(f"apt-get {' '.join(arguments)} failed:\n{done.stdout[-2000:]}")
+
+
+def _known_mirror() -> str:
+    found = mirror()
+    if not found:
+        raise LocalError(
+            "no mirror of Debian is known here: /etc/apt/sources.list, then apt-get update"
+        )
+    return found

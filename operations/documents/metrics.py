@@ -20,7 +20,8 @@ HEADER: Final = """\
 # Metrics
 
 On `/metrics` of every process, in the text format of Prometheus. Names end in their unit, counts
-in `_total`; labels are bounded, and no workload is one. `make status` prints the addresses.
+in `_total`; labels are bounded, and no workload is one, but for the 200 largest that are idle.
+`make status` prints the addresses.
 """
 
 

@@ -6,7 +6,17 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from services.monitoring.memory import NODE, STEP, HeardUse, MonitoringMemory, NodeHealth
+from services.monitoring.memory import (
+    BREAKER,
+    KEPT,
+    NODE,
+    STEP,
+    HeardUse,
+    KeptNodes,
+    LadderStep,
+    MonitoringMemory,
+    NodeHealth,
+)
 from shared.core.health.device import TAKES_WORK, DeviceState
 from shared.core.model.units import GPU_MILLI
 from shared.events.nodes import (
@@ -15,6 +25,7 @@ from shared.events.nodes import (
     GpuUsageReported,
     NodeInventoryReported,
     NodeRemoved,
+    NodesKept,
 )
 
 USAGE_AGE_MS_MAX: Final = 120_000
@@ -32,6 +43,7 @@ def inventory(memory: MonitoringMemory, fact: NodeInventoryReported) -> None:
             ready=node.ready,
             healthy={gpu.index: gpu.healthy for gpu in node.gpus},
             shunned=known is not None and known.shunned,
+            cordoned=known is not None and known.cordoned,
         )
         _keep(memory, node.name, state)
 
@@ -68,14 +80,34 @@ def shunned(memory: MonitoringMemory, name: str, *, shunned: bool) -> None:
         _keep(memory, name, node)
 
 
-def step(memory: MonitoringMemory, fact: DeviceHealthChanged) -> None:
+def cordoned(memory: MonitoringMemory, name: str, *, cordoned: bool) -> None:
+    """Nothing is started on a node, or work is again."""
+    node = memory.nodes.get(name)
+    if node is not None and node.cordoned is not cordoned:
+        node.cordoned = cordoned
+        _keep(memory, name, node)
+
+
+def kept(memory: MonitoringMemory, fact: NodesKept) -> None:
+    """All that new work is kept off; replaces what was told before."""
+    memory.kept = KeptNodes(
+        frozenset(name for one in fact.kept for name in one.nodes),
+        frozenset((one.node, one.gpu) for one in fact.switching),
+    )
+    memory.journal.put(KEPT, "", memory.kept)
+
+
+def step(memory: MonitoringMemory, fact: DeviceHealthChanged, at_ms: int) -> None:
     """A device is elsewhere on the ladder of health; what was only told is no step."""
     if not fact.done:
+        if fact.breaker:
+            memory.breaker_ms = max(memory.breaker_ms, at_ms)
+            memory.journal.put(BREAKER, "", memory.breaker_ms)
         return
     place, key = (fact.node, fact.gpu), f"{fact.node}/{fact.gpu}"
     if fact.after is not DeviceState.HEALTHY:
-        memory.steps[place] = fact.after
-        memory.journal.put(STEP, key, fact.after)
+        memory.steps[place] = LadderStep(fact.after, fact.rule, at_ms)
+        memory.journal.put(STEP, key, memory.steps[place])
     elif memory.steps.pop(place, None) is not None:
         memory.journal.drop(STEP, key)
 
@@ -83,10 +115,10 @@ def step(memory: MonitoringMemory, fact: DeviceHealthChanged) -> None:
 def on_ladder(memory: MonitoringMemory) -> Counter[tuple[str, ...]]:
     """GPUs that are not healthy by the ladder, by flavor and state. O(those)."""
     counts: Counter[tuple[str, ...]] = Counter()
-    for (name, _), state in memory.steps.copy().items():
+    for (name, _), step in memory.steps.copy().items():
         node = memory.nodes.get(name)
         if node is not None and node.present:
-            counts[node.flavor, state.value] += 1
+            counts[node.flavor, step.state.value] += 1
     return counts
 
 
@@ -115,9 +147,9 @@ def capacity(memory: MonitoringMemory) -> tuple[Counter[str], Counter[str]]:
         if node.present:
             total[node.flavor] += len(node.healthy)
             fit[node.flavor] += sum(node.healthy.values()) if node.ready else 0
-    for (name, gpu), state in memory.steps.copy().items():
+    for (name, gpu), step in memory.steps.copy().items():
         known = nodes.get(name)
-        if known is not None and known.present and known.ready and state not in TAKES_WORK:
+        if known is not None and known.present and known.ready and step.state not in TAKES_WORK:
             fit[known.flavor] -= known.healthy.get(gpu, False)
     return total, fit
 
@@ -127,33 +159,34 @@ def utilised(memory: MonitoringMemory) -> tuple[dict[str, float], dict[str, floa
 
     O(GPUs); called by a scrape, in a thread of its own.
     """
-    recent = _recent(memory)
+    heard = recent(memory)
     by_team: dict[str, float] = {}
     shares: dict[tuple[str, int], list[tuple[str, int]]] = {}
     for team, node, gpu, milli in _holders(memory):
         shares.setdefault((node, gpu), []).append((team, milli))
     for (node, gpu), holders in shares.items():
-        percent = _percent(recent.get(node), gpu)
+        percent = _percent(heard.get(node), gpu)
         held = sum(milli for _, milli in holders) or GPU_MILLI
         for team, milli in holders:
             by_team[team] = by_team.get(team, 0.0) + percent / 100 * milli / held
-    return by_team, _mean_by_flavor(memory, recent)
+    return by_team, _mean_by_flavor(memory, heard)
 
 
 def _mean_by_flavor(
-    memory: MonitoringMemory, recent: dict[str, GpuUsageReported]
+    memory: MonitoringMemory, heard: dict[str, GpuUsageReported]
 ) -> dict[str, float]:
     total: Counter[str] = Counter()
     count: Counter[str] = Counter()
     for name, node in memory.nodes.copy().items():
-        usage = recent.get(name)
+        usage = heard.get(name)
         if node.present and usage is not None:
             total[node.flavor] += sum(usage.utilization_percent)
             count[node.flavor] += len(usage.utilization_percent)
     return {flavor: total[flavor] / 100 / count[flavor] for flavor in count if count[flavor]}
 
 
-def _recent(memory: MonitoringMemory) -> dict[str, GpuUsageReported]:
+def recent(memory: MonitoringMemory) -> dict[str, GpuUsageReported]:
+    """The reports of nodes that still count, by node. O(nodes)."""
     usage = memory.usage.copy()
     oldest_ms = max((one.logged_ms for one in usage.values()), default=0) - USAGE_AGE_MS_MAX
     return {node: one.report for node, one in usage.items() if one.logged_ms >= oldest_ms}

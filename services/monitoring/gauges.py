@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from services.monitoring import fleet
+from services.monitoring import fleet, idle_gauges, ladder_gauges, queue_gauges, states
+from services.monitoring.families import Labels, gauge, gpus
 from services.monitoring.labels import Capped
 from services.monitoring.memory import MonitoringMemory
 from shared.core.health.trends import Trend
@@ -30,8 +31,6 @@ MEASURED: Final = {
 }
 INFINITE: Final = float("inf")
 
-Labels = tuple[str, ...]
-
 
 class Gauges(Collector):
     """What monitoring knows now; `memory` gives the present one, which a reload replaces."""
@@ -45,52 +44,56 @@ class Gauges(Collector):
         """All gauges with their samples."""
         memory = self._memory()
         yield from self._waiting(memory)
+        yield from queue_gauges.families(memory, self._clock.now_ms())
+        yield from states.families(memory)
+        yield from ladder_gauges.families(memory, self._clock.now_ms())
+        yield from idle_gauges.families(memory, self._clock.now_ms(), self._team)
         yield from self._capacity(memory)
         yield from self._teams(memory)
         yield from _quota(memory)
 
     def _waiting(self, memory: MonitoringMemory) -> Iterator[Metric]:
         states = self._by_team(memory.states)
-        yield _gauge("muster_workloads", "Workloads not over, by state.", "team state", states)
+        yield gauge("muster_workloads", "Workloads not over, by state.", "team state", states)
         reasons = self._by_team(memory.reasons)
         text = "Workloads queued, by the reason told last; empty before there is one."
-        yield _gauge("muster_queue_workloads", text, "team reason", reasons)
+        yield gauge("muster_queue_workloads", text, "team reason", reasons)
 
     def _capacity(self, memory: MonitoringMemory) -> Iterator[Metric]:
         total, fit = fleet.capacity(memory)
         text = "GPUs of nodes that are present."
-        yield _gauge("muster_gpu_capacity", text, "flavor", _one_label(total))
+        yield gauge("muster_gpu_capacity", text, "flavor", _one_label(total))
         text = "GPUs that can take work: healthy, in service, on a node that is ready."
-        yield _gauge("muster_gpu_healthy", text, "flavor", _one_label(fit))
+        yield gauge("muster_gpu_healthy", text, "flavor", _one_label(fit))
         text = "Nodes on which nothing is started for a while, as work did not start there."
         shunned = _one_label(fleet.shunned_nodes(memory))
-        yield _gauge("muster_nodes_shunned", text, "flavor", shunned)
+        yield gauge("muster_nodes_shunned", text, "flavor", shunned)
         text = "Rise of used memory on GPUs where it leaks, MiB an hour; the largest 200."
-        yield _gauge("muster_gpu_leak_mib_per_hour", text, "node gpu", _leaks(memory))
+        yield gauge("muster_gpu_leak_mib_per_hour", text, "node gpu", _leaks(memory))
         text = "GPUs that are not healthy by the ladder of health, by its state."
-        yield _gauge("muster_gpu_health", text, "flavor state", fleet.on_ladder(memory))
+        yield gauge("muster_gpu_health", text, "flavor state", fleet.on_ladder(memory))
         text = "Nodes whose agent is not heard while those of most others are."
-        yield _gauge("muster_nodes_silent", text, "", {(): len(memory.silent)})
+        yield gauge("muster_nodes_silent", text, "", {(): len(memory.silent)})
         allocated: Counter[Labels] = Counter()
         for (_, _, flavor), milli in memory.charged.copy().items():
             allocated[flavor,] += milli
         text = "GPUs charged to workloads."
-        yield _gauge("muster_gpu_allocated", text, "flavor", _gpus(allocated))
+        yield gauge("muster_gpu_allocated", text, "flavor", gpus(allocated))
 
     def _teams(self, memory: MonitoringMemory) -> Iterator[Metric]:
         allocated: Counter[Labels] = Counter()
         for (team, _, flavor), milli in memory.charged.copy().items():
             allocated[self._team(team), flavor] += milli
         text = "GPUs charged to the workloads of a team."
-        yield _gauge("muster_team_gpu_allocated", text, "team flavor", _gpus(allocated))
+        yield gauge("muster_team_gpu_allocated", text, "team flavor", gpus(allocated))
         text = "GPUs of a team that were noticed to be idle."
-        yield _gauge("muster_team_gpu_idle", text, "team", self._idle(memory))
+        yield gauge("muster_team_gpu_idle", text, "team", self._idle(memory))
         by_team, by_flavor = fleet.utilised(memory)
         text = "GPUs of a team that compute: use times what it holds of each."
         used = self._by_team({(team,): value for team, value in by_team.items()})
-        yield _gauge("muster_team_gpu_utilized", text, "team", used)
+        yield gauge("muster_team_gpu_utilized", text, "team", used)
         text = "Mean use of the GPUs of a flavor, 0 to 1."
-        yield _gauge("muster_gpu_utilization_ratio", text, "flavor", _one_label(by_flavor))
+        yield gauge("muster_gpu_utilization_ratio", text, "flavor", _one_label(by_flavor))
         yield self._gpu_seconds(memory)
         yield from self._measured_seconds(memory)
 
@@ -100,7 +103,7 @@ class Gauges(Collector):
             one = memory.workloads.get(workload_id)
             if watch.told is not None and one is not None:
                 idle[self._team(one.team),] += one.gpu_milli
-        return _gpus(idle)
+        return gpus(idle)
 
     def _gpu_seconds(self, memory: MonitoringMemory) -> Metric:
         now_ms = self._clock.now_ms()
@@ -156,17 +159,17 @@ def _quota(memory: MonitoringMemory) -> Iterator[Metric]:
                 milli = limit.nominal.gpu_milli
                 nominal[name, limit.flavor] = INFINITE if milli >= UNLIMITED else milli / GPU_MILLI
     text = "Nominal quota in GPUs; infinite when it is unlimited."
-    yield _gauge("muster_quota_nominal_gpus", text, "queue flavor", nominal)
+    yield gauge("muster_quota_nominal_gpus", text, "queue flavor", nominal)
     used: Counter[Labels] = Counter()
     for (_, queue, flavor), milli in memory.charged.copy().items():
         used[queue, flavor] += milli
     text = "GPUs charged to a queue, its own and borrowed."
-    yield _gauge("muster_quota_used_gpus", text, "queue flavor", _gpus(used))
+    yield gauge("muster_quota_used_gpus", text, "queue flavor", gpus(used))
     text = (
         "Fair-share deficit of a queue or cohort, as a share that two hours pay back;"
         " below 0: credit."
     )
-    yield _gauge("muster_quota_debt_ratio", text, "kind name", _debts(memory))
+    yield gauge("muster_quota_debt_ratio", text, "kind name", _debts(memory))
 
 
 def _debts(memory: MonitoringMemory) -> dict[Labels, float]:
@@ -178,16 +181,5 @@ def _debts(memory: MonitoringMemory) -> dict[Labels, float]:
     }
 
 
-def _gauge(name: str, text: str, labels: str, values: Mapping[Labels, float]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels.split())
-    for key, value in values.items():
-        family.add_metric(key, value)
-    return family
-
-
 def _one_label(values: Mapping[str, float]) -> dict[Labels, float]:
     return {(key,): value for key, value in values.items()}
-
-
-def _gpus(milli: Mapping[Labels, int]) -> dict[Labels, float]:
-    return {key: value / GPU_MILLI for key, value in milli.items()}

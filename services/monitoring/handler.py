@@ -44,6 +44,13 @@ OVER: Final = (
     workloads.WorkloadFailed,
     workloads.WorkloadCancelled,
 )
+APART: Final = (
+    organisation.FlavorApplied,
+    nodes.GpuUsageReported,
+    nodes.NodeRemoved,
+    nodes.DeviceHealthChanged,
+)
+"""What is read with its message; all else as the fact alone."""
 Action = Callable[[Any], None]
 
 
@@ -81,8 +88,10 @@ class MonitoringHandler:
             nodes.NodeInventoryReported: lambda fact: fleet.inventory(memory, fact),
             nodes.GpuHealthReported: lambda fact: fleet.health(memory, fact),
             nodes.NodeShunned: lambda fact: fleet.shunned(memory, fact.node, shunned=True),
-            nodes.DeviceHealthChanged: self._step,
             nodes.NodeDevicesLearned: self._workloads.learned,
+            nodes.NodeCordoned: lambda fact: fleet.cordoned(memory, fact.node, cordoned=True),
+            nodes.NodeUncordoned: lambda fact: fleet.cordoned(memory, fact.node, cordoned=False),
+            nodes.NodesKept: lambda fact: fleet.kept(memory, fact),
             nodes.NodeUnshunned: lambda fact: fleet.shunned(memory, fact.node, shunned=False),
             organisation.TeamApplied: self._idle.policy,
             organisation.DocumentDeleted: self._deleted,
@@ -106,8 +115,7 @@ class MonitoringHandler:
 
     def reads(self) -> Collection[type[Wire]]:
         """The payloads that have an action."""
-        apart = (organisation.FlavorApplied, nodes.GpuUsageReported, nodes.NodeRemoved)
-        return (*apart, *self._actions)
+        return (*APART, *self._actions)
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the journal; gauges read meanwhile never show a part of it."""
@@ -134,6 +142,8 @@ class MonitoringHandler:
                 fleet.removed(self.memory, payload)
                 emits += self._silence.removed(message, payload.node)
                 emits += self._trends.removed(message, payload.node)
+            elif isinstance(payload, nodes.DeviceHealthChanged):
+                self._step(message, payload)
             else:
                 if isinstance(payload, nodes.NodeInventoryReported):
                     emits += self._trends.inventory(message, payload.node)
@@ -172,8 +182,8 @@ class MonitoringHandler:
         price = fact.price_microdollars_per_gpu_hour
         self.memory.use.price(fact.name, fact.version, applied_at_ms, price)
 
-    def _step(self, fact: nodes.DeviceHealthChanged) -> None:
-        fleet.step(self.memory, fact)
+    def _step(self, message: Received, fact: nodes.DeviceHealthChanged) -> None:
+        fleet.step(self.memory, fact, message.event.time_ms)
         done = "true" if fact.done else "false"
         labels = (fact.before.value, fact.after.value, fact.rule, done)
         self._count(metrics.HEALTH_STEPS.labels(*labels).inc)

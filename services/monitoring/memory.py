@@ -36,6 +36,8 @@ AGENT: Final = "a"
 SILENT: Final = "s"
 STEP: Final = "h"
 TREND: Final = "r"
+KEPT: Final = "k"
+BREAKER: Final = "o"
 
 DEVICE_FIELDS: Final = 4
 Devices = tuple[tuple[str, int, int, int], ...]
@@ -60,6 +62,11 @@ class SeenWorkload(msgspec.Struct, array_like=True):
     idle_timeout_seconds: int | None = None
     namespace: str = ""
     """Of its pods; empty until `WorkloadQueued` was read."""
+    asked_milli: int = 0
+    """GPUs that all of its pods ask for."""
+    priority: int = 0
+    waits_since_ms: int = 0
+    """When it came, or gave its devices back last; Unix milliseconds."""
 
     @property
     def counted(self) -> bool:
@@ -107,6 +114,28 @@ class NodeHealth(msgspec.Struct, array_like=True):
     healthy: dict[int, bool] = {}
     shunned: bool = False
     """By placement, as work did not start there."""
+    cordoned: bool = False
+    """By an operator or the ladder: nothing is started there."""
+
+    @property
+    def starts(self) -> bool:
+        """Whether placement starts work there."""
+        return self.ready and not self.shunned
+
+
+class LadderStep(msgspec.Struct, array_like=True, frozen=True):
+    """Where a device is on the ladder of health, by which rule, and since when."""
+
+    state: DeviceState
+    rule: str = ""
+    since_ms: int = 0
+
+
+class KeptNodes(msgspec.Struct, array_like=True, frozen=True):
+    """What new work is kept off: whole nodes for promises, and GPUs that change their mode."""
+
+    nodes: frozenset[str] = frozenset()
+    switching: frozenset[tuple[str, int]] = frozenset()
 
 
 class OpenTrend(msgspec.Struct, array_like=True, frozen=True):
@@ -136,9 +165,11 @@ class MonitoringMemory:
                 WATCH: msgspec.json.Decoder(Watch),
                 AGENT: msgspec.json.Decoder(HeardNode),
                 SILENT: msgspec.json.Decoder(int),
-                STEP: msgspec.json.Decoder(DeviceState),
+                STEP: msgspec.json.Decoder(LadderStep | DeviceState),
                 TREND: msgspec.json.Decoder(OpenTrend),
                 **use_memory.DECODERS,
+                KEPT: msgspec.json.Decoder(KeptNodes),
+                BREAKER: msgspec.json.Decoder(int),
             },
         )
         self.use = use_memory.UseMemory(self.journal)
@@ -150,10 +181,13 @@ class MonitoringMemory:
         self.usage: dict[str, HeardUse] = {}
         self.heard: dict[str, HeardNode] = {}
         """Nodes whose agent was heard once, in the order in which they were heard last."""
-        self.steps: dict[tuple[str, int], DeviceState] = {}
+        self.steps: dict[tuple[str, int], LadderStep] = {}
         """Where devices are on the ladder of health, by (node, index); no healthy ones."""
         self.trends: dict[str, dict[tuple[int, Trend], OpenTrend]] = {}
         """Trends that are told and not over, by node, then (index of the GPU, trend)."""
+        self.kept = KeptNodes()
+        self.breaker_ms = 0
+        """When the breaker last kept a GPU in service that a rule would have taken out."""
         self.silent: dict[str, int] = {}
         """Nodes that are told to be silent: when each was heard last."""
         self.states: Counter[tuple[str, str]] = Counter()
@@ -180,7 +214,10 @@ class MonitoringMemory:
         self.silent = self.journal.of_kind(SILENT)
         for key, state in self.journal.of_kind(STEP).items():
             node, _, gpu = key.rpartition("/")
-            self.steps[node, int(gpu)] = state
+            # Rows of before have the state alone.
+            self.steps[node, int(gpu)] = (
+                state if isinstance(state, LadderStep) else LadderStep(state)
+            )
         for key, one in self.journal.of_kind(TREND).items():
             node, gpu, trend = key.rsplit("/", 2)
             self.trends.setdefault(node, {})[int(gpu), Trend(trend)] = one
@@ -188,6 +225,8 @@ class MonitoringMemory:
             # Rows of before have no mask: it is unknown, as of a time-sliced share.
             self._occupy(workload_id, tuple((*one, 0)[:DEVICE_FIELDS] for one in devices))
         self.nodes = self.journal.of_kind(NODE)
+        self.kept = self.journal.of_kind(KEPT).get("", KeptNodes())
+        self.breaker_ms = self.journal.of_kind(BREAKER).get("", 0)
         self.quotas = self.journal.of_kind(QUOTA)
         self.debts = self.journal.of_kind(DEBT)
         for key, ended in self.journal.of_kind(TOTAL).items():

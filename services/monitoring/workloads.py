@@ -12,6 +12,7 @@ from typing import Final
 
 from services.monitoring.memory import WORKLOAD, MonitoringMemory, SeenWorkload, devices_of
 from services.monitoring.use import GpuHours
+from shared.core.model.charges import gpu_milli
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
 from shared.events.nodes import NodeDevicesLearned
 from shared.events.quotas import QuotaRefused
@@ -50,6 +51,10 @@ class Workloads:
             memory.count(one, 1)
         one.idle_timeout_seconds = workload.spec.idle_timeout_seconds
         one.namespace = workload.namespace or workload.team
+        one.asked_milli = sum(pods.count * gpu_milli(pods.gpu) for pods in workload.spec.pod_sets)
+        if one.version == 0:
+            one.priority = workload.priority
+        one.waits_since_ms = one.waits_since_ms or workload.submitted_at_ms
         self._keep(workload.id, one)
 
     def refused(self, fact: QuotaRefused | PlacementRefused) -> None:
@@ -72,6 +77,9 @@ class Workloads:
         ):
             self._give_back(fact, one)
         one.state, one.version, one.reason = fact.state, fact.version, ""
+        one.priority = fact.priority
+        if isinstance(fact, WorkloadReleasedDevices) and fact.released_at_ms:
+            one.waits_since_ms = fact.released_at_ms
         if isinstance(fact, WorkloadPlaced):
             self._take(fact, fact.placed_at_ms, one)
         elif isinstance(fact, WorkloadResized):

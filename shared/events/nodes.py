@@ -284,6 +284,8 @@ class DeviceHealthChanged(Wire, frozen=True, kw_only=True):
     """The rule that says so, such as xid-memory."""
     done: bool = True
     """False: only told, as the ladder observes or its breaker is open."""
+    breaker: bool = False
+    """Whether it is the breaker that keeps it from being done."""
     until_ms: int = 0
     """When it leaves the state by itself, Unix milliseconds; 0: never."""
     message: str = ""

@@ -33,6 +33,8 @@ class Relay:
         self._failpoints = failpoints
         self._rows: deque[OutboxRow] = deque()
         self._bytes = 0
+        self._units: deque[tuple[int, float]] = deque()
+        """Of each unit that waits: number of its last row, and when it was taken."""
         self._filled = asyncio.Event()
         self._emptied = asyncio.Event()
         self._emptied.set()
@@ -44,11 +46,18 @@ class Relay:
         """Rows that are committed and not yet acknowledged."""
         return len(self._rows)
 
-    def put(self, rows: Sequence[OutboxRow]) -> None:
-        """Take committed rows, in order of `seq`."""
+    def oldest_seconds(self, now_seconds: float) -> float:
+        """For how long the oldest row waits; 0 where none does. Safe from any thread."""
+        with contextlib.suppress(IndexError):
+            return max(now_seconds - self._units[0][1], 0.0)
+        return 0.0
+
+    def put(self, rows: Sequence[OutboxRow], at_seconds: float = 0.0) -> None:
+        """Take committed rows, in order of `seq`; `at_seconds` by a clock that never falls."""
         if not rows:
             return
         self._rows.extend(rows)
+        self._units.append((rows[-1].seq, at_seconds))
         self._bytes += sum(len(row.value) for row in rows)
         self._filled.set()
         self._idle.clear()
@@ -83,6 +92,8 @@ class Relay:
             self._rows.popleft()
             self._bytes -= len(row.value)
         self.acked_seq = rows[-1].seq
+        while self._units and self._units[0][0] <= self.acked_seq:
+            self._units.popleft()
         if not self._rows:
             self._filled.clear()
             self._idle.set()

@@ -25,7 +25,13 @@ from shared.runtime.assemble import Counters, DeadLetter, assemble
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Outcome
 from shared.runtime.relay import Relay
-from shared.runtime.telemetry import CLOCK_OFF, COMMIT_SECONDS, OUTBOX_WAITING, UNITS
+from shared.runtime.telemetry import (
+    CLOCK_OFF,
+    COMMIT_SECONDS,
+    OUTBOX_OLDEST,
+    OUTBOX_WAITING,
+    UNITS,
+)
 
 ACQUIRE_SECONDS: Final = 0.2
 RENEW_SECONDS: Final = 1.5
@@ -97,7 +103,8 @@ class Session:
             last_digest=restored.last_digest,
         )
         self.relay = Relay(self._publisher, self._failpoints, restored.acked_seq)
-        self.relay.put(restored.unacked)
+        self.relay.put(restored.unacked, self._clock.monotonic_seconds())
+        OUTBOX_OLDEST.labels(self.source).set_function(self._oldest_seconds)
         self._marked_seq = restored.acked_seq
         self._broken = None
         self._tasks = [
@@ -177,10 +184,13 @@ class Session:
             self._counters = self._counters.after(unit)
             self._proved_at = self._clock.monotonic_seconds()
             await self._failpoints.reach("unit.after_commit")
-            self.relay.put(unit.outbox)
+            self.relay.put(unit.outbox, self._proved_at)
         UNITS.labels(self.source).inc()
         OUTBOX_WAITING.labels(self.source).set(self.relay.waiting)
         return unit
+
+    def _oldest_seconds(self) -> float:
+        return self.relay.oldest_seconds(self._clock.monotonic_seconds())
 
     async def _commit_bounded(self, unit: Unit) -> None:
         started = self._clock.monotonic_seconds()

@@ -47,6 +47,11 @@ COMMIT_SECONDS = Histogram(
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5),
 )
 OUTBOX_WAITING = Gauge("muster_outbox_waiting", "Committed, not yet acknowledged.", ["service"])
+OUTBOX_OLDEST = Gauge(
+    "muster_outbox_oldest_seconds",
+    "For how long the oldest record waits that is committed and not yet acknowledged.",
+    ["service"],
+)
 CLOCK_OFF = Gauge(
     "muster_clock_off_seconds", "Clock of the machine ahead of the database's.", ["service"]
 )

@@ -253,6 +253,7 @@ class DeviceHealths:
             after=after.state,
             rule=after.rule,
             done=done,
+            breaker=self._policy.acts and not done,
             until_ms=after.until_ms,
             message=f"GPU {after.gpu} of node {after.node} {would} {after.state.value}: {why}"
             + (_NEXT_STEPS.get(after.state, "") if done else ""),

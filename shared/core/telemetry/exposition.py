@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from shared.core.health.xid import class_of
 from shared.core.model.value import Value
 from shared.core.telemetry.metrics import DEVICE_METRICS, OWN_METRICS, DeviceMetric
 from shared.core.telemetry.readings import GpuReading, NodeReading
@@ -84,7 +85,12 @@ def _xid_counts(exposed: Exposed) -> Iterator[str]:
     by_index = {gpu.index: _labels_of(exposed, gpu) for gpu in exposed.reading.gpus}
     for (index, xid), count in sorted(exposed.xids.items()):
         labels = by_index.get(index, {"gpu": str(index), exposed.hostname_label: exposed.hostname})
-        yield f"{XID_TOTAL}{{{_joined(labels | {'xid': str(xid)})}}} {count}"
+        yield f"{XID_TOTAL}{{{_joined(labels | _of_xid(xid))}}} {count}"
+
+
+def _of_xid(xid: int) -> dict[str, str]:
+    """The class is that of the table: what a site has instead is placement's to know."""
+    return {"xid": str(xid), "class": class_of(xid).value}
 
 
 def _labels_of(exposed: Exposed, gpu: GpuReading) -> dict[str, str]:

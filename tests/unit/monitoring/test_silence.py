@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
-from services.monitoring.fleet import _recent
+from services.monitoring.fleet import recent
 from shared.events import nodes
 from shared.events.topics import HEALTH_FACTS
 from tests.unit.monitoring import builders as b
@@ -134,7 +134,7 @@ def test_an_agent_whose_clock_is_ahead_does_not_make_others_old(cell):
     cell.report("far-ahead", at=0, ahead_ms=180_000)
     cell.report("n1", at=100)
 
-    assert set(_recent(cell.handler.memory)) == {"n1", "ahead"}
+    assert set(recent(cell.handler.memory)) == {"n1", "ahead"}
 
 
 def test_nodes_that_are_silent_already_count_among_those_that_are_late(cell):

@@ -249,6 +249,7 @@ def test_what_observes_tells_and_does_nothing():
     (fact,) = driver.send(xid(48))
 
     assert (fact.before, fact.after, fact.done) == (S.HEALTHY, S.DRAINING, False)
+    assert not fact.breaker, "it is the mode that keeps it"
     assert fact.message == "GPU 0 of node n1 would be draining: XID 48"
     assert driver.state("w1") is State.RUNNING
 
@@ -260,7 +261,7 @@ def test_the_breaker_keeps_a_wrong_rule_from_emptying_the_fleet():
 
     (fact,) = driver.send(xid(119, gpu=0, node="n2"))
 
-    assert not fact.done
+    assert (fact.done, fact.breaker) == (False, True)
     driver.wait(3_600)
     assert [one.done for one in driver.send(xid(119, gpu=0, node="n2"))][:1] == [True]
 

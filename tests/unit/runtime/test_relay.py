@@ -116,3 +116,17 @@ async def test_a_relay_with_nothing_to_do_is_drained_at_once(publisher):
 
     assert await relay.drained(0.02)
     assert 7 == relay.acked_seq
+
+
+async def test_the_oldest_unit_that_waits_is_known(log, publisher, monkeypatch):
+    monkeypatch.setattr(relay_module, "BATCH_ROWS_MAX", 2)
+    relay = Relay(publisher, Failpoints(), 0)
+    assert relay.oldest_seconds(100) == 0
+    relay.put([a_row(1), a_row(2)], 10)
+    relay.put([a_row(3)], 40)
+    assert relay.oldest_seconds(100) == 90
+
+    await relay._publish_once()
+    assert relay.oldest_seconds(100) == 60
+    await relay._publish_once()
+    assert relay.oldest_seconds(100) == 0

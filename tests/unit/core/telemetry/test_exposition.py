@@ -85,8 +85,8 @@ def test_errors_are_counted_and_the_last_is_told():
     assert last.startswith("DCGM_FI_DEV_XID_ERRORS{")
     assert last.endswith(" 31")
     assert 'UUID="GPU-0"' in counted
-    assert counted.endswith('xid="31"} 2')
-    assert of_a_lost_one == 'muster_gpu_xid_total{gpu="5",hostname="n1",xid="79"} 1'
+    assert counted.endswith('xid="31",class="app"} 2')
+    assert of_a_lost_one == 'muster_gpu_xid_total{gpu="5",hostname="n1",xid="79",class="node"} 1'
 
 
 @pytest.mark.parametrize(

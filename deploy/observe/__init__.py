@@ -1,0 +1,1 @@
+"""Prometheus, its rules and Grafana's dashboards beside a running Muster (docs/dashboards.md)."""

@@ -1,0 +1,1 @@
+"""The dashboards of Muster for Grafana: `model.py` has their parts, `grafana.py` their form."""

@@ -1,0 +1,113 @@
+"""GPU-hours, those that nobody used, energy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from deploy.observe.dashboards.model import (
+    FLAVOR,
+    TEAM,
+    Dashboard,
+    Panel,
+    Shape,
+    Unit,
+    query,
+)
+
+
+def _hours(state: str) -> str:
+    """GPU-hours in a state within the range of time that is shown."""
+    chosen = f'{FLAVOR}, state="{state}"'
+    mean = f"sum by (flavor) (avg_over_time(muster_gpu_state{{{chosen}}}[$__range]))"
+    return f"{mean} * $__range_s / 3600"
+
+
+COST: Final = Dashboard(
+    uid="muster-cost",
+    title="Muster: cost",
+    description="GPU-hours by team and flavor, those that nobody used, and energy.",
+    panels=(
+        Panel(
+            title="GPU-hours by team and flavor",
+            description="Held within the range of time that is shown.",
+            unit=Unit.HOURS,
+            shape=Shape.BARS,
+            height=10,
+            queries=(
+                query(
+                    f"sum by (team, flavor) (increase(muster_team_gpu_seconds_total"
+                    f"{{{TEAM}, {FLAVOR}}}[$__range])) / 3600",
+                    "{{team}} {{flavor}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="GPUs held by team",
+            description="GPU-hours per hour.",
+            unit=Unit.COUNT,
+            height=10,
+            stacked=True,
+            queries=(
+                query(
+                    "sum by (team) (rate(muster_team_gpu_seconds_total"
+                    f"{{{TEAM}, {FLAVOR}}}[$__rate_interval]))",
+                    "{{team}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="GPU-hours that were held and not used",
+            description="By flavor, within the range of time that is shown.",
+            unit=Unit.HOURS,
+            shape=Shape.BARS,
+            queries=(
+                query(
+                    _hours("unused"),
+                    "{{flavor}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="GPU-hours that nobody held",
+            description="By flavor, within the range of time that is shown.",
+            unit=Unit.HOURS,
+            shape=Shape.BARS,
+            queries=(
+                query(
+                    _hours("free"),
+                    "{{flavor}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="Energy",
+            description="Of all GPUs whose agent is scraped, within the range of time.",
+            unit=Unit.KILOWATT_HOURS,
+            shape=Shape.NUMBER,
+            queries=(
+                query("sum(increase(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION[$__range])) / 3.6e9"),
+            ),
+        ),
+        Panel(
+            title="Power",
+            description="Drawn by all GPUs whose agent is scraped, by node.",
+            unit=Unit.WATTS,
+            stacked=True,
+            queries=(query("sum by (hostname) (DCGM_FI_DEV_POWER_USAGE)", "{{hostname}}"),),
+        ),
+        Panel(
+            title="Wasted by idle workloads",
+            description="GPU-hours since each that is idle now became so; the largest 20.",
+            unit=Unit.HOURS,
+            shape=Shape.BARS,
+            width=24,
+            queries=(
+                query(
+                    f"topk(20, muster_idle_workload_gpus{{{TEAM}}} * on (team, queue, workload)"
+                    f" muster_idle_workload_seconds{{{TEAM}}} / 3600)",
+                    "{{team}} {{workload}}",
+                ),
+            ),
+        ),
+    ),
+)

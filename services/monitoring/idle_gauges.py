@@ -1,0 +1,34 @@
+"""Workloads that are idle now, by name: the one gauge with a workload in it, and bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import nlargest
+from typing import Final
+
+from prometheus_client.core import Metric
+
+from services.monitoring.families import Labels, gauge, gpus
+from services.monitoring.labels import Capped
+from services.monitoring.memory import MonitoringMemory
+
+IDLE_MAX: Final = 200
+
+
+def families(memory: MonitoringMemory, now_ms: int, team: Capped) -> Iterator[Metric]:
+    """The gauges, of the largest. O(workloads that are watched)."""
+    held: dict[Labels, int] = {}
+    since_ms: dict[Labels, int] = {}
+    for workload_id, watch in memory.watches.copy().items():
+        one = memory.workloads.get(workload_id)
+        if watch.told is not None and one is not None:
+            labels = (team(one.team), one.queue, workload_id)
+            held[labels], since_ms[labels] = one.gpu_milli, watch.told.since_ms
+    largest = nlargest(IDLE_MAX, held, key=lambda one: (held[one], -since_ms[one]))
+    names = "team queue workload"
+    text = "GPUs held by a workload that is idle now; the 200 largest."
+    shown = gpus({one: held[one] for one in largest})
+    yield gauge("muster_idle_workload_gpus", text, names, shown)
+    text = "For how long a workload is idle that is so now; the 200 with the most GPUs."
+    idle = {one: max(now_ms - since_ms[one], 0) / 1000 for one in largest}
+    yield gauge("muster_idle_workload_seconds", text, names, idle)

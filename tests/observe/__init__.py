@@ -1,0 +1,1 @@
+"""Rules and dashboards, on Prometheus and promtool as Debian has them."""

@@ -1,0 +1,30 @@
+"""Prometheus and promtool for these tests: installed, or Debian's unpacked into the cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deploy.local.processes import LocalError
+from deploy.observe import programs
+
+
+def _or_skip(find: object) -> Path:
+    assert callable(find)
+    try:
+        return Path(find())
+    except LocalError as error:
+        if programs.required():
+            raise
+        pytest.skip(f"{error}")
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    return _or_skip(programs.promtool)
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> Path:
+    return _or_skip(programs.prometheus)
