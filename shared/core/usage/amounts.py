@@ -24,14 +24,6 @@ class UseAmounts(Value, frozen=True, kw_only=True):
         """All that is held: the sum of the parts."""
         return self.used + self.unused + self.unmeasured
 
-    def plus(self, other: UseAmounts) -> UseAmounts:
-        """Both together."""
-        return UseAmounts(
-            used=self.used + other.used,
-            unused=self.unused + other.unused,
-            unmeasured=self.unmeasured + other.unmeasured,
-        )
-
     @classmethod
     def within(cls, allocated: int, *, used: int, unused: int) -> Self:
         """What was measured, held to `allocated`; the rest of it is unmeasured.
