@@ -56,6 +56,21 @@ COST: Final = Dashboard(
             ),
         ),
         Panel(
+            title="Where held GPU-hours went",
+            description="Used, unused and unmeasured, within the range of time that is shown.",
+            unit=Unit.HOURS,
+            shape=Shape.BARS,
+            height=10,
+            queries=tuple(
+                query(
+                    f"sum(increase(muster_team_gpu_seconds_{part}_total"
+                    f"{{{TEAM}, {FLAVOR}}}[$__range])) / 3600",
+                    part,
+                )
+                for part in ("used", "unused", "unmeasured")
+            ),
+        ),
+        Panel(
             title="GPU-hours that were held and not used",
             description="By flavor, within the range of time that is shown.",
             unit=Unit.HOURS,

@@ -24,7 +24,7 @@ TEAMS: Final = Dashboard(
     panels=(
         Panel(
             title="Use by team and hour",
-            description="Share of what a team held in each hour that computed; red below 30 %.",
+            description="Share of what was measured in each hour that computed; red below 30 %.",
             unit=Unit.SHARE,
             share_max=1,
             shape=Shape.HISTORY,
@@ -33,9 +33,10 @@ TEAMS: Final = Dashboard(
             interval="1h",
             queries=(
                 query(
-                    f"sum by (team) (sum_over_time(muster_team_gpu_utilized{{{TEAM}}}[1h]))"
-                    f" / (sum by (team) (sum_over_time(muster_team_gpu_allocated{{{TEAM}}}[1h]))"
-                    " > 0)",
+                    f"sum by (team) (increase(muster_team_gpu_seconds_used_total{{{TEAM}}}[1h]))"
+                    " / (sum by (team) ("
+                    f"increase(muster_team_gpu_seconds_used_total{{{TEAM}}}[1h])"
+                    f" + increase(muster_team_gpu_seconds_unused_total{{{TEAM}}}[1h])) > 0)",
                     "{{team}}",
                 ),
             ),
