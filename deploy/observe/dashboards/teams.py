@@ -31,15 +31,7 @@ TEAMS: Final = Dashboard(
             width=24,
             height=10,
             interval="1h",
-            queries=(
-                query(
-                    f"sum by (team) (increase(muster_team_gpu_seconds_used_total{{{TEAM}}}[1h]))"
-                    " / (sum by (team) ("
-                    f"increase(muster_team_gpu_seconds_used_total{{{TEAM}}}[1h])"
-                    f" + increase(muster_team_gpu_seconds_unused_total{{{TEAM}}}[1h])) > 0)",
-                    "{{team}}",
-                ),
-            ),
+            queries=(query(f"muster:team_use:ratio1h{{{TEAM}}}", "{{team}}"),),
         ),
         Panel(
             title="Held by team",
