@@ -42,7 +42,7 @@ def check_device_health(evidence: Evidence) -> Findings:
 
 
 class _Devices:
-    """Which are out, and who holds what."""
+    """Which are out, and what each workload holds."""
 
     def __init__(self) -> None:
         self.findings = Findings()

@@ -1,7 +1,7 @@
 """Nodes of the cluster carry the taints of what placement keeps work off (ADR 89).
 
 Level-triggered: a node is looked at when what is kept off it changes, when its taints are others
-than it should have, and after a start; so a taint that somebody takes away comes back. What the
+than it should have, and after a start; so a taint that is taken away comes back. What the
 API server does not do now is tried again, and nothing else waits for it.
 """
 

@@ -140,7 +140,7 @@ class UseMemory:
         return price_at(self.prices.get(account.flavor, ()), account.started_ms)
 
     def keep(self, name: str, node: NodeUse) -> None:
-        """Write down what is settled on a node; nothing while nobody holds anything there."""
+        """Write down what is settled on a node; nothing while nothing there is held."""
         if node.sums:
             self.journal.put(NODE_USE, name, node)
         else:

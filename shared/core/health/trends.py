@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from shared.core.model.value import Value
 
 POINT_MS: Final = 300_000
-"""Length of the time whose readings make one point."""
+"""So long readings are gathered for one point."""
 UNTOLD: Final = -1
 """In place of a reading that the driver does not tell."""
 

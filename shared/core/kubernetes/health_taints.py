@@ -1,6 +1,6 @@
 """The taints by which a node of Kubernetes shows that Muster keeps work off it, or off its GPUs.
 
-They are for schedulers beside Muster, whose own word stands in its ledger: a node that is cordoned
+They are for schedulers beside Muster, which has a ledger of its own: a node that is cordoned
 or drained takes nothing new, one with GPUs out of service only what fits nowhere else, as a device
 plugin may hand out any GPU of it (https://kubernetes.io/docs/concepts/scheduling-eviction/
 taint-and-toleration/). Taints of others are left as they are.

@@ -1,4 +1,4 @@
-"""`ports.NodeTaints` by a Kubernetes API server: read, changed, written if nobody came between."""
+"""`ports.NodeTaints` by a Kubernetes API server: read, and written if it is as it was read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class KubernetesTaints:
     """See the module; the session is opened by the first request."""
 
     def __init__(self, settings: KubernetesSettings) -> None:
-        """`settings`: the API server, and who asks."""
+        """`settings`: the API server, and the account."""
         self._connection = Connection(
             config=settings.config, context=settings.context, requests_at_once=1
         )
