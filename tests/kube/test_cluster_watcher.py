@@ -340,7 +340,7 @@ async def test_drained_devices_and_nodes_carry_taints_beside_those_of_others(wat
         watched.patch(PLUGIN, spec={"taints": [other]})
         await watched.until(lambda: key in taints(watched))
         await watched.node(
-            PLUGIN, lambda node: node["taints"] == ["dedicated=research:NoSchedule"]
+            PLUGIN, lambda node: node.get("taints") == ["dedicated=research:NoSchedule"]
         )
     watched.patch(PLUGIN, spec={"taints": [other]})
     async with watched.running():
