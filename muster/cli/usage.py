@@ -92,7 +92,8 @@ def _show_table(found: Json, form: Format) -> None:
     items = found["items"]
     if items and form is not Format.NAME:
         items = [*items, {"name": "TOTAL", "team": "", "workload_name": "", **found["total"]}]
-    columns = (Column(str(found["by"]).upper(), field("name")), *COLUMNS)
+    by = str(found["by"])
+    columns = (Column(by.upper(), field("name")), *OWNERS.get(by, ()), *COLUMNS)
     show_items(items, form, columns, empty="No GPU was held in these days.")
 
 
@@ -142,9 +143,13 @@ def _money(name: str, title: str, rank: int) -> Column:
     return Column(title, text, right=True, rank=rank)
 
 
+_TEAM: Final = Column("TEAM", field("team"), rank=4)
+OWNERS: Final = {
+    "queue": (_TEAM,),
+    "workload": (_TEAM, Column("NAME", field("workload_name"), rank=5, free=True)),
+}
+"""What else names an item, by what is summed up."""
 COLUMNS: Final = (
-    Column("TEAM", field("team"), rank=4),
-    Column("NAME", field("workload_name"), rank=5, free=True),
     *(_hours(part) for part in PARTS),
     Column("USE", _percent, right=True, rank=2),
     _money("cost_microdollars", "COST $", 0),
