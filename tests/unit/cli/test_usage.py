@@ -5,6 +5,8 @@ import io
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from muster import Client
 from tests.unit.cli.gateway import Answer
 
@@ -56,14 +58,14 @@ def test_a_table_tells_hours_use_and_cost_with_their_total(muster, gateway):
     )
 
 
-def test_an_item_is_named_once(muster, gateway):
+@pytest.mark.parametrize(("by", "owners"), [("team", []), ("queue", ["TEAM"]), ("day", [])])
+def test_an_item_is_named_once(muster, gateway, by, owners):
     """By team there is no second column of teams, and names are those of workloads alone."""
-    for by, owners in (("team", []), ("queue", ["TEAM"]), ("day", [])):
-        gateway.on("GET /v1/usage", {**a_report(an_item("x", HOUR, 0, 0)), "by": by})
+    gateway.on("GET /v1/usage", {**a_report(an_item("x", HOUR, 0, 0)), "by": by})
 
-        heading = muster("usage", "--by", by).out.splitlines()[0].split()
+    heading = muster("usage", "--by", by).out.splitlines()[0].split()
 
-        assert [by.upper(), *owners, "GPU-H"] == heading[: len(owners) + 2]
+    assert [by.upper(), *owners, "GPU-H"] == heading[: len(owners) + 2]
 
 
 def test_a_time_ago_is_a_day(muster, gateway):
