@@ -1,7 +1,7 @@
 """The monitoring service: every fact becomes a cost row, a change in memory, or a count.
 
 Reports of use tell which work is idle (`idle.py`), which nodes fell silent (`silence.py`) and
-which devices slowly change for the worse (`trends.py`), and where GPU-hours go (`use.py`); those
+which devices slowly change for the worse (`trends/`), and where GPU-hours go (`use.py`); those
 alone it tells others.
 
 Pod facts and nominations are not read: whatever they lead to is in the facts of placement, and

@@ -1,7 +1,7 @@
 """Counters and histograms of what happened, counted from facts after they were committed.
 
 Labels are bounded: teams beyond a number are called "other", and no workload has a
-label. They start at zero with the process, as Prometheus expects; gauges (`gauges.py`) and the
+label. They start at zero with the process, as Prometheus expects; gauges (`gauges/`) and the
 cost ledger do not.
 """
 

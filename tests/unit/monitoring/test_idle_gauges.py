@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.monitoring.idle_gauges import IDLE_MAX, families
+from services.monitoring.gauges.idle import IDLE_MAX, families
 from services.monitoring.labels import Capped
 from services.monitoring.memory import MonitoringMemory, SeenWorkload, Watch
 from shared.core.nodes.idleness import ToldIdleness

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from services.monitoring.ladder_gauges import CLASSES, class_of
+from services.monitoring.gauges.ladder import CLASSES, class_of
 from services.monitoring.memory import STEP
 from shared.core.health.device import DeviceState
 from shared.events import nodes

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.monitoring.states import GpuState
+from services.monitoring.gauges.states import GpuState
 from shared.core.health.device import DeviceState
 from shared.core.model.nouns import GpuShare
 from shared.core.model.reason import Reason

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from services.monitoring.courses import KEPT, SHORT_MAX
-from services.monitoring.told_trends import QUIET_MS
+from services.monitoring.trends.courses import KEPT, SHORT_MAX
+from services.monitoring.trends.told import QUIET_MS
 from shared.core.health import heat
 from shared.core.health.trends import POINT_MS, Trend
 from shared.core.model.nouns import Gpu, GpuShare, Node

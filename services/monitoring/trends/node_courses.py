@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Final
 
-from services.monitoring.courses import Course
+from services.monitoring.trends.courses import Course
 from shared.core.health.trends import POINT_MS, UNTOLD
 from shared.events.nodes import GpuUsageReported
 

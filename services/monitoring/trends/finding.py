@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.monitoring.courses import Course
-from services.monitoring.gang_clocks import judged_gangs
 from services.monitoring.memory import MonitoringMemory
-from services.monitoring.node_courses import NodeCourses
-from services.monitoring.told_trends import Holders, ToldTrends
+from services.monitoring.trends.courses import Course
+from services.monitoring.trends.gang_clocks import judged_gangs
+from services.monitoring.trends.node_courses import NodeCourses
+from services.monitoring.trends.told import Holders, ToldTrends
 from shared.core.health.heat import judged_heat
 from shared.core.health.leak import judged_leak
 from shared.core.health.replays import judged_replays

@@ -8,7 +8,7 @@ from typing import Final
 
 from prometheus_client.core import Metric
 
-from services.monitoring.families import Labels, gauge, gpus
+from services.monitoring.gauges.families import Labels, gauge, gpus
 from services.monitoring.labels import Capped
 from services.monitoring.memory import MonitoringMemory
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from services.monitoring.memory import MonitoringMemory
-from services.monitoring.node_courses import NodeCourses
+from services.monitoring.trends.node_courses import NodeCourses
 from shared.core.health.straggler import POINTS, judged_gang
 from shared.core.health.trends import ABSENT, POINT_MS, UNTOLD, TrendJudgement
 from shared.core.model.lifecycle import State

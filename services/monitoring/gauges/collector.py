@@ -13,8 +13,9 @@ from typing import Any, Final
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from services.monitoring import fleet, idle_gauges, ladder_gauges, queue_gauges, states
-from services.monitoring.families import Labels, gauge, gpus
+from services.monitoring import fleet
+from services.monitoring.gauges import idle, ladder, queues, states
+from services.monitoring.gauges.families import Labels, gauge, gpus
 from services.monitoring.labels import Capped
 from services.monitoring.memory import MonitoringMemory
 from shared.core.health.trends import Trend
@@ -44,10 +45,10 @@ class Gauges(Collector):
         """All gauges with their samples."""
         memory = self._memory()
         yield from self._waiting(memory)
-        yield from queue_gauges.families(memory, self._clock.now_ms())
+        yield from queues.families(memory, self._clock.now_ms())
         yield from states.families(memory)
-        yield from ladder_gauges.families(memory, self._clock.now_ms())
-        yield from idle_gauges.families(memory, self._clock.now_ms(), self._team)
+        yield from ladder.families(memory, self._clock.now_ms())
+        yield from idle.families(memory, self._clock.now_ms(), self._team)
         yield from self._capacity(memory)
         yield from self._teams(memory)
         yield from _quota(memory)

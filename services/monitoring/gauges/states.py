@@ -15,7 +15,7 @@ from typing import Final
 from prometheus_client.core import Metric
 
 from services.monitoring import fleet
-from services.monitoring.families import gauge, gpus
+from services.monitoring.gauges.families import gauge, gpus
 from services.monitoring.memory import Devices, LadderStep, MonitoringMemory, NodeHealth
 from shared.core.health.device import TAKES_WORK, DeviceState
 from shared.core.model.lifecycle import State

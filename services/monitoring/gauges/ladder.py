@@ -8,7 +8,7 @@ from typing import Final
 
 from prometheus_client.core import Metric
 
-from services.monitoring.families import Labels, gauge
+from services.monitoring.gauges.families import Labels, gauge
 from services.monitoring.memory import LadderStep, MonitoringMemory
 from shared.core.health.breaker import HOUR_MS
 from shared.core.health.device import DeviceState
