@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
+from services.cluster_watcher.changed_rows import ChangedRows
 from shared.core.health.device import TAKES_WORK
 from shared.events.nodes import DeviceHealthChanged, NodeCordoned, NodeUncordoned
 from shared.ports.reader import Reader
@@ -47,15 +48,14 @@ class ClosedNodes:
     def __init__(self, cell: int) -> None:
         self._cell = cell
         self._known: dict[str, ClosedNode] = {}
-        self._rows: set[str] = set()
-        self._changed: dict[str, None] = {}
+        self._rows = ChangedRows(self._put, DELETE)
 
     async def load(self, reader: Reader) -> None:
         """What is committed."""
         for row in await reader.fetch(ALL, self._cell):
             gpus = _gpus.decode(row["gpus"])
             self._known[row["node"]] = ClosedNode(reason=row["reason"], gpus=gpus)
-        self._rows = set(self._known)
+        self._rows.loaded(self._known)
 
     @property
     def names(self) -> Collection[str]:
@@ -81,7 +81,7 @@ class ClosedNodes:
                 self._keep(node, OPEN)
 
     def _keep(self, node: str, now: ClosedNode) -> None:
-        self._changed[node] = None
+        self._rows.mark(node)
         if now == OPEN:
             self._known.pop(node, None)
         else:
@@ -89,16 +89,12 @@ class ClosedNodes:
 
     def writes(self) -> Iterator[Write]:
         """The rows that changed since the last call."""
-        changed, self._changed = self._changed, {}
-        put = {node: self._known[node] for node in changed if node in self._known}
-        gone = [node for node in changed if node not in self._known and node in self._rows]
-        self._rows = (self._rows | put.keys()).difference(gone)
-        if put:
-            reasons = [one.reason for one in put.values()]
-            gpus = [_encode(one.gpus).decode() for one in put.values()]
-            yield Write(PUT, (self._cell, list(put), reasons, gpus), expect=len(put))
-        if gone:
-            yield Write(DELETE, (gone,), expect=len(gone))
+        return self._rows.writes(self._known)
+
+    def _put(self, known: Mapping[str, ClosedNode]) -> Write:
+        reasons = [one.reason for one in known.values()]
+        gpus = [_encode(one.gpus).decode() for one in known.values()]
+        return Write(PUT, (self._cell, list(known), reasons, gpus), expect=len(known))
 
 
 def _after(known: ClosedNode, fact: ClosedFact) -> ClosedNode:

@@ -6,11 +6,12 @@ of it counts for three minutes. Then it may be of another machine.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 
+from services.cluster_watcher.changed_rows import ChangedRows
 from shared.core.kubernetes.observed import Observation
 from shared.events.nodes import GpusObserved
 from shared.ports.reader import Reader
@@ -51,15 +52,14 @@ class Observed:
         """Of nodes that were told."""
         self._unmet: dict[str, Heard] = {}
         """Of others, in the order in which they were heard of."""
-        self._rows: set[str] = set()
-        self._changed: dict[str, None] = {}
+        self._rows = ChangedRows(self._put, DELETE)
 
     async def load(self, reader: Reader) -> None:
         """What is committed."""
         for row in await reader.fetch(ALL, self._cell):
             seen = _observations.decode(row["body"])
             self._met[row["node"]] = Heard(seen, row["at_ms"], heard_ms=0)
-        self._rows = set(self._met)
+        self._rows.loaded(self._met)
 
     def hear(self, fact: GpusObserved, now_ms: int) -> bool:
         """Whether it says anything else than was known."""
@@ -71,7 +71,8 @@ class Observed:
         changed = known is None or known.seen != heard.seen
         if met:
             self._met[fact.node] = heard
-            self._changed |= {fact.node: None} if changed else {}
+            if changed:
+                self._rows.mark(fact.node)
         else:
             self._unmet.pop(fact.node, None)
             self._unmet[fact.node] = heard
@@ -93,24 +94,20 @@ class Observed:
         heard = self._unmet.pop(node, None)
         if heard is not None and node not in self._met:
             self._met[node] = heard
-            self._changed[node] = None
+            self._rows.mark(node)
 
     def removed(self, nodes: Collection[str]) -> None:
         """These are gone, and what was seen of them with them."""
         for node in nodes:
             self._unmet.pop(node, None)
             if self._met.pop(node, None) is not None:
-                self._changed[node] = None
+                self._rows.mark(node)
 
     def writes(self) -> Iterator[Write]:
         """The rows that changed since the last call."""
-        changed, self._changed = self._changed, {}
-        put = {node: self._met[node] for node in changed if node in self._met}
-        gone = [node for node in changed if node not in self._met and node in self._rows]
-        self._rows = (self._rows | put.keys()).difference(gone)
-        if put:
-            times = [one.at_ms for one in put.values()]
-            bodies = [_encode(one.seen).decode() for one in put.values()]
-            yield Write(PUT, (self._cell, list(put), times, bodies), expect=len(put))
-        if gone:
-            yield Write(DELETE, (gone,), expect=len(gone))
+        return self._rows.writes(self._met)
+
+    def _put(self, met: Mapping[str, Heard]) -> Write:
+        times = [one.at_ms for one in met.values()]
+        bodies = [_encode(one.seen).decode() for one in met.values()]
+        return Write(PUT, (self._cell, list(met), times, bodies), expect=len(met))
