@@ -19,6 +19,7 @@ from shared.events.topics import (
     TOPICS,
     USAGE_FACTS,
     WITHOUT_ONE_COUNT,
+    WRITTEN_BESIDE,
     Topic,
     team_results,
     team_submissions,
@@ -33,7 +34,6 @@ TEAMS: Final = "teams"
 nothing. ALTER on the cluster is for users and grants, ALTER_CONFIGS for quotas."""
 FLEET: Final = "fleet"
 """The simulated fleet: what a node agent may."""
-WATCHER: Final = "cluster_watcher"
 """Tells the inventories of a Kubernetes cluster's nodes, in place of their agents."""
 CLUSTER_NAME: Final = "kafka-cluster"
 """Kafka's only name of the resource."""
@@ -88,8 +88,12 @@ def grants(prefix: str) -> frozenset[Grant]:
                 _topic(FLEET, Operation.WRITE, one.on_broker(prefix))
                 for one in (NODE_FACTS, USAGE_FACTS)
             ),
-            _topic(WATCHER, Operation.WRITE, NODE_FACTS.on_broker(prefix)),
-            _topic(WATCHER, Operation.READ, NODE_FACTS.on_broker(prefix)),
+            *(
+                _topic(service, operation, one.on_broker(prefix))
+                for service, topics in WRITTEN_BESIDE.items()
+                for one in topics
+                for operation in (Operation.WRITE, Operation.READ)
+            ),
             _topic(FLEET, Operation.READ, AGENT_COMMANDS.on_broker(prefix)),
             *(_below(who, Operation.READ, f"{prefix}.") for who in (READER, OPERATOR)),
             *(

@@ -155,6 +155,8 @@ TOPICS: Final = (
     HEALTH_FACTS,
     IDLENESS_FACTS,
 )
+WRITTEN_BESIDE: Final = {"cluster_watcher": (NODE_FACTS,)}
+"""Topics that a service writes beside their producer."""
 WITHOUT_ONE_COUNT: Final = frozenset({"gateway", "node_agent"})
 """Producers of which each process counts for itself, or none counts: they never look at what they
 wrote last (runtime/newer_log.py)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from shared.events.topics import NODE_FACTS, TOPICS, WITHOUT_ONE_COUNT
+from shared.events.topics import TOPICS, WITHOUT_ONE_COUNT, WRITTEN_BESIDE
 from shared.ports.errors import DatabaseOlder
 from shared.ports.publisher import NewestWritten
 from shared.ports.store import Restored
@@ -20,15 +20,16 @@ Place = tuple[str, int]
 NEXT_STEP: Final = (
     "restore a newer backup and restart the service, or accept that it forgets what it told since"
 )
-_MORE: Final = {"cluster_watcher": (NODE_FACTS,)}
-"""Topics that a service writes beside their producer."""
 
 
 def written_by(service: str, cell: int) -> Sequence[Place]:
     """The partitions with numbers of one shard of a service; those of teams are left out."""
     if service in WITHOUT_ONE_COUNT:
         return ()
-    topics = [*(one for one in TOPICS if one.producer == service), *_MORE.get(service, ())]
+    topics = [
+        *(one for one in TOPICS if one.producer == service),
+        *WRITTEN_BESIDE.get(service, ()),
+    ]
     return [(one.name, cell if one.key == "cell" else 0) for one in topics]
 
 
