@@ -80,6 +80,7 @@ def _routes() -> Iterator[Route]:
     yield from _open_routes()
     yield from _submission_routes()
     yield from _workload_routes()
+    yield from _history_routes()
     yield from _pod_routes()
     yield from _command_routes()
     yield from _fleet_routes()
@@ -169,6 +170,9 @@ def _workload_routes() -> Iterator[Route]:
         action=Action.READ_WORKLOAD,
         answers=((200, eta_views.Eta),),
     )
+
+
+def _history_routes() -> Iterator[Route]:
     yield Route(
         method="GET",
         path="/v1/preemptions",

@@ -84,10 +84,10 @@ class DeviceDrains:
         return self._drains.closed(node.name) or self._drain(message, node, why)
 
     def _drain(self, message: Received, node: Node, why: str) -> bool:
-        out = self._fleet.out_of_service
-        gpus = sum((node.name, gpu.index) not in out for gpu in node.gpus)
         if self._drains.closed(node.name):
             return False
+        out = self._fleet.out_of_service
+        gpus = sum((node.name, gpu.index) not in out for gpu in node.gpus)
         if not self._budget.take(node, gpus, self._state.unit.now_ms):
             return False
         self._evictions.lost(node.name, message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import aiohttp
 import uvloop
@@ -14,6 +14,7 @@ from shared.adapters.clock import SystemClock
 from shared.adapters.kafka import KafkaPublisher, KafkaSubscription
 from shared.adapters.simulated_cluster import SimulatedCluster
 from shared.events.nodes import CheckGpu, ReconfigureGpu
+from shared.ports.clock import Clock
 from shared.ports.errors import Transient
 from shared.runtime.health import serve
 from shared.runtime.orders import AgentCommand, Orders
@@ -62,6 +63,39 @@ class ClusterSide:
                 answer.raise_for_status()
 
 
+class Obedience:
+    """The machines carry out commands; checks of GPUs take their time, side by side."""
+
+    def __init__(
+        self, machines: Mapping[str, Machine], clock: Clock, poke: Callable[[], None]
+    ) -> None:
+        self._machines, self._clock, self._poke = machines, clock, poke
+        self._checks: set[asyncio.Task[None]] = set()
+
+    async def obey(self, order: AgentCommand) -> None:
+        """Carry out a command to one of the machines."""
+        machine = self._machines.get(order.node)
+        if machine is None:
+            return
+        if isinstance(order, ReconfigureGpu):
+            if machine.obey(order, self._clock.now_ms()):
+                self._poke()
+        else:
+            task = asyncio.create_task(self._check(machine, order))
+            self._checks.add(task)
+            task.add_done_callback(self._checks.discard)
+
+    def stop(self) -> None:
+        """Checks under way are given up."""
+        for task in tuple(self._checks):
+            task.cancel()
+
+    async def _check(self, machine: Machine, order: CheckGpu) -> None:
+        await asyncio.sleep(CHECK_SECONDS)
+        if machine.check(order, self._clock.now_ms()):
+            self._poke()
+
+
 async def main() -> None:
     """Report until SIGTERM or SIGINT."""
     stop = asyncio.Event()
@@ -97,37 +131,22 @@ async def main() -> None:
         use=cluster.use,
     )
 
-    async def obey(order: AgentCommand) -> None:
-        machine = machines.get(order.node)
-        if machine is None:
-            return
-        if isinstance(order, ReconfigureGpu):
-            if machine.obey(order, clock.now_ms()):
-                reporter.poke()
-        else:
-            task = tasks.create_task(check(machine, order))
-            running.add(task)
-            task.add_done_callback(running.discard)
-
-    async def check(machine: Machine, order: CheckGpu) -> None:
-        await asyncio.sleep(CHECK_SECONDS)
-        if machine.check(order, clock.now_ms()):
-            reporter.poke()
-
-    orders = Orders(obey)
+    obedience = Obedience(machines, clock, reporter.poke)
+    orders = Orders(obedience.obey)
     subscription = KafkaSubscription(settings.kafka, settings.topic_prefix)
     runner = await serve(routes.application(), settings.http_host, settings.http_port)
     try:
         async with asyncio.TaskGroup() as tasks:
-            running = {
+            running = [
                 tasks.create_task(reporter.run()),
                 tasks.create_task(cluster.follow()),
                 tasks.create_task(orders.follow(subscription, settings.cell)),
-            }
+            ]
             await stop.wait()
-            for task in tuple(running):
+            for task in running:
                 task.cancel()
     finally:
+        obedience.stop()
         await runner.cleanup()
         await subscription.close()
         await publisher.close()
