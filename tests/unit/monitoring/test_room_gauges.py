@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from services.monitoring.gauges.room import ANY
@@ -17,7 +19,7 @@ WHOLE = (GpuShare(index=0, mask=255, milli=1000, memory_mib=0),)
 SHARE = (GpuShare(index=0, mask=0, milli=250, memory_mib=1),)
 
 
-def node(name: str, gpus: int = 4, **labels: str) -> nodes.NodeInventoryReported:
+def node(name: str, gpus: int = 4, **labels: Any) -> nodes.NodeInventoryReported:
     found = tuple(
         Gpu(index=index, uuid=f"{name}-{index}", memory_mib=81_559) for index in range(gpus)
     )
