@@ -84,7 +84,7 @@ def main() -> int:
 def _many(seeds: range, options: argparse.Namespace) -> int:
     started, red, counted = time.monotonic(), [], 0
     with ProcessPoolExecutor(options.workers) as pool:
-        for seed, problems, _ in pool.map(judged, seeds, chunksize=5):
+        for seed, problems, _ in pool.map(judged, seeds):
             counted += 1
             if problems:
                 red.append(seed)

@@ -22,8 +22,8 @@ from shared.events.pods import (
     PodsFinished,
     PodsGone,
 )
-from shared.events.topics import POD_COMMANDS, POD_FACTS, QUOTA_FACTS, SUBMISSION_COMMANDS
-from shared.events.workloads import CancelWorkload
+from shared.events.topics import POD_COMMANDS, POD_FACTS, QUOTA_FACTS, SUBMISSION_COMMANDS, Topic
+from shared.events.workloads import CancelWorkload, Wire
 from tests.simulation.ports import Time
 from tests.support.work import record
 
@@ -71,7 +71,7 @@ class Client:
             elif self.bound and random.random() < 0.15:
                 self._evict()
 
-    def _tell(self, payload: object, topic: object, subject: str) -> None:
+    def _tell(self, payload: Wire, topic: Topic, subject: str) -> None:
         self._number += 1
         number, now_ms = self._number, self._time.now_ms()
         self._log.append(record(payload, topic, subject, f"client-{number}", now_ms, number))

@@ -10,6 +10,8 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from random import Random
 
+from typing_extensions import override
+
 from shared.adapters.memory import FIRST_MS, MemoryDatabase, MemoryLease, MemoryShard, MemoryStore
 from shared.adapters.memory_log import MemoryLog
 from shared.ports.errors import MusterError, Transient, UnknownCommit
@@ -42,6 +44,7 @@ class SimulatedDatabase(MemoryDatabase):
         self.own = Tables()
         self.stale: list[str] = []
 
+    @override
     async def fetch(self, sql: str, *arguments):
         """Rows of the binder's own tables; others read nothing."""
         return [] if sql == "SELECT 1" else await self.own.fetch(sql, *arguments)
@@ -68,6 +71,7 @@ class SimulatedStore(MemoryStore):
         self._own, self._armed = database, armed
         self._service = lease.shard
 
+    @override
     async def commit(self, unit: Unit) -> None:
         """As `MemoryStore`; the statement carries the epoch that it was sent with."""
         await asyncio.sleep(self._armed.random.uniform(0.0005, 0.004))
@@ -96,6 +100,7 @@ class SimulatedStore(MemoryStore):
         except MusterError:
             return
 
+    @override
     def _apply(self, unit: Unit, row: MemoryShard) -> None:
         if self._lease.epoch != row.epoch:
             self._own.stale.append(f"unit {unit.number}: epoch {self._lease.epoch} at {row.epoch}")

@@ -85,7 +85,7 @@ class Service:
         if self.name != "binder":
             return Echo(self.name)
         seeds = self.world.armed.random
-        watcher.Random = lambda: Random(seeds.random())  # type: ignore[assignment,misc]
+        watcher.Random = lambda: Random(seeds.random())  # type: ignore[assignment,attr-defined,misc]
         return BinderHandler(cluster=self.world.cluster, clock=self.time)
 
     async def _live(self) -> None:

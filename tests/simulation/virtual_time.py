@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
+from typing_extensions import override
+
 PROCESS: ContextVar[Process | None] = ContextVar("PROCESS", default=None)
 
 
@@ -65,6 +67,7 @@ class _NothingToWaitFor(selectors.SelectSelector):
         super().__init__()
         self.seconds = 0.0
 
+    @override
     def select(self, timeout: float | None = None) -> list[Any]:
         if timeout is None:
             raise RuntimeError("nothing is scheduled any more")
@@ -80,11 +83,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._virtual)
         self.set_exception_handler(lambda *_: None)
 
+    @override
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self._virtual.seconds
 
-    def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    @override
+    def call_soon(  # type: ignore[override]  # any callback
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.Handle:
         """As asyncio's, for a process that may be dead by then."""
         context = copy_context() if context is None else context
         process = context.get(PROCESS)
@@ -94,7 +101,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         call.handle = super().call_soon(call, context=context)
         return call.handle
 
-    def call_at(
+    @override
+    def call_at(  # type: ignore[override]  # any callback
         self, when: float, callback: Any, *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
         """As asyncio's, for a process that may be dead by then."""
