@@ -95,7 +95,7 @@ test-kubelet: setup ## Run the tests that need real kubelets (the first time Go 
 	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kubelet)
 
 # ── measuring and breaking ────────────────────────────────────────────────────
-.PHONY: kill-test replay-kill-test kube-kill-test bench
+.PHONY: kill-test replay-kill-test kube-kill-test simulate power bench
 bench: setup ## Run every benchmark of the core in its short form, against its ranges
 	$(BIN)/python -m tests.benchmarks suite $(BENCH_ARGUMENTS)
 bench-%: setup ## Measure: make bench-pipeline, bench-gateway-load, ...
@@ -106,6 +106,10 @@ replay-kill-test: setup ## The same under Philly and Kalos, with preemption, dra
 	$(BIN)/python -m tests.e2e.replay_kill_test --rounds $(N) --seed $(SEED) --device-faults $(FAULTS)
 kube-kill-test: setup ## The same of binder and API server, with lost answers and refusals: make kube-kill-test N=100 SEED=1
 	$(BIN)/python -m tests.kube.kill_test --rounds $(N) --seed $(SEED)
+simulate: setup ## The runtime on fakes in virtual time, with faults by seed: make simulate N=1000 SEED=1
+	$(BIN)/python -m tests.simulation --seeds $(N) --seed $(SEED)
+power: setup ## Apply each seeded bug to a copy; the simulation must find it
+	$(BIN)/python -m tests.power
 
 # ── quality ───────────────────────────────────────────────────────────────────
 .PHONY: dashboards test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check

@@ -64,9 +64,9 @@ def test_what_a_document_names_is_there(path: Path):
 
 
 def test_names_that_stand_for_nothing_are_found():
-    text = """[a](docs/none.md), `shared/none.py`, `make none`, python -m services.none, ADR 99"""
+    text = """[a](docs/none.md), `shared/none.py`, `make none`, python -m services.none, ADR 999"""
 
-    found = ["docs/none.md", "shared/none.py", "make none", "services.none", "ADR 99"]
+    found = ["docs/none.md", "shared/none.py", "make none", "services.none", "ADR 999"]
     assert found == missing(text)
 
 

@@ -1,0 +1,1 @@
+"""Seeded bugs, each of which the simulation must find (ADR 99)."""

@@ -1,0 +1,73 @@
+"""`python -m tests.power [NAME ...]`: applies each patch to a copy and demands a red simulation.
+
+A patch that no longer applies fails: it must be written anew for the code of today.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PATCHES: Final = ROOT / "tests" / "power" / "patches"
+COPIED: Final = ("shared", "services", "operations", "tests", "deploy", "migrations")
+SEEDS: Final = 1_000
+SECONDS_MAX: Final = 900
+
+
+def found(patch: Path, seeds: int) -> str:
+    """The line that names the first red seed; "" when nothing was red.
+
+    Raises:
+        ValueError: the patch does not apply.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for name in COPIED:
+            ignored = shutil.ignore_patterns("__pycache__", "patches", "benchmarks", "golden")
+            shutil.copytree(ROOT / name, Path(folder) / name, ignore=ignored)
+        applied = subprocess.run(
+            ["git", "apply", "--whitespace=nowarn", str(patch)],
+            cwd=folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if applied.returncode:
+            raise ValueError(f"{patch.name} no longer applies: {applied.stderr.strip()}")
+        command = [sys.executable, "-m", "tests.simulation", "--until-red"]
+        ended = subprocess.run(
+            [*command, "--seeds", str(seeds)],
+            cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+            env=os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
+        )  # fmt: skip
+        lines = [one for one in ended.stdout.splitlines() if "red:" in one]
+        if not lines and "0 red" not in ended.stdout:
+            raise ValueError(f"{patch.name}: the simulation did not run: {ended.stderr[-400:]}")
+        return lines[0] if lines else ""
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="only these")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="at most, for each")
+    options = parser.parse_args()
+    missed = 0
+    for patch in sorted(PATCHES.glob("*.patch")):
+        if options.names and patch.stem not in options.names:
+            continue
+        try:
+            line = found(patch, options.seeds)
+        except ValueError as error:
+            line = ""
+            print(error)
+        missed += not line
+        print(f"{patch.stem}: {line or 'NOT FOUND'}", flush=True)
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
