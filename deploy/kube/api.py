@@ -13,12 +13,19 @@ from deploy.local.processes import LocalError
 
 TIMEOUT_SECONDS: Final = 30
 _CONFLICT, _REFUSED = 409, 400
+_REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
 _PLACES: Final = {
+    "ConfigMap": "/api/v1/namespaces/{namespace}/configmaps",
     "Namespace": "/api/v1/namespaces",
     "Node": "/api/v1/nodes",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+    "MutatingAdmissionPolicy": f"{_REGISTRATION}/mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": f"{_REGISTRATION}/mutatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicy": f"{_REGISTRATION}/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": f"{_REGISTRATION}/validatingadmissionpolicybindings",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
 }

@@ -17,6 +17,7 @@ INSTANCE = SCHEDULER = f"native-{os.getpid()}"
 SECONDS = 60
 NODES = 64
 COUNTED, POOL = nodes.node_name(45), "muster.dev/pool"
+AFFINE = nodes.node_name(46)
 CONTAINER = {
     "name": "train",
     "image": "registry.example.org/a/b:1",
@@ -260,6 +261,12 @@ def _asks(**limits):
     return {"containers": [{"name": "a", "image": "a/b:1", "resources": {"limits": limits}}]}
 
 
+def _near(expression):
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    return {"affinity": {"nodeAffinity": required}}
+
+
 SPREAD = {
     "maxSkew": 1,
     "topologyKey": "zone",
@@ -275,6 +282,8 @@ WRONG = {
         {},
         "spec.topologySpreadConstraints: decides a place and is not honoured",
     ),
+    "affinity": (_near({"key": "disk", "operator": "In", "values": ["ssd"]}), {}, "[disk]"),
+    "operator": (_near({"key": POOL, "operator": "Exists"}), {}, "spec.affinity.nodeAffinity.req"),
     "selector": ({"nodeSelector": {"disk": "ssd"}}, {}, "spec.nodeSelector[disk]"),
     "mig": (_asks(**{"nvidia.com/gpu.mig-1g.10gb": "1"}), {}, "nvidia.com/mig-1g.10gb"),
     "size": ({}, NO_NUMBER, "must be the number of pods of the group, 1 to 4096 (got -3)"),
@@ -320,6 +329,18 @@ async def test_nothing_is_lost_or_doubled_when_services_die(stage, place, system
     assert 36 == len({one["metadata"]["uid"] for one in found})
     assert "clean" == clean
     assert 15 == count["n"]
+
+
+async def test_a_pod_runs_in_the_pool_of_its_node_affinity(stage, place):
+    path = f"/api/v1/nodes/{AFFINE}"
+    place.call("PATCH", path, {"metadata": {"labels": {POOL: AFFINE}}})
+    try:
+        place.pod("affine", _near({"key": POOL, "operator": "In", "values": [AFFINE]}))
+        (pod,) = place.until("it runs", lambda: running(place.pods()))
+    finally:
+        place.call("PATCH", path, {"metadata": {"labels": {POOL: None}}})
+
+    assert AFFINE == pod["spec"]["nodeName"]
 
 
 async def test_a_pod_takes_what_its_kubelet_chose_where_a_plugin_counts(stage, place, kube):

@@ -50,6 +50,10 @@ class NativePod(Value, frozen=True, kw_only=True):
     tolerations: tuple[str, ...] = ()
     """KEY, KEY=VALUE, with or without :EFFECT."""
     node_selector: dict[str, str] = field(default_factory=dict)
+    node_values: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Required node affinity: the values that labels of a node may have."""
+    node_weights: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Preferred node affinity: weight by label and value."""
     priority_class: str = ""
     grace_seconds: int = 30
     not_honoured: tuple[str, ...] = ()

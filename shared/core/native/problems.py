@@ -38,6 +38,7 @@ def problem_of_pod(pod: NativePod, pool_labels: Collection[str]) -> FieldError |
         or _of_gpus(pod)
         or _not_honoured(pod)
         or _of_selector(pod, pool_labels)
+        or _of_affinity(pod, pool_labels)
     )
 
 
@@ -94,6 +95,26 @@ def _of_selector(pod: NativePod, pool_labels: Collection[str]) -> FieldError | N
             known = ", ".join((PRODUCT_LABEL, *pool_labels))
             rule = f"is not a label that nodes are chosen by ({known})"
             return _error(f"spec.nodeSelector[{key}]", value, rule, "choose by one of these")
+    return None
+
+
+def _of_affinity(pod: NativePod, pool_labels: Collection[str]) -> FieldError | None:
+    known = ", ".join((PRODUCT_LABEL, *pool_labels))
+    for key, values in pod.node_values.items():
+        field, text = f"spec.affinity.nodeAffinity[{key}]", ", ".join(values)
+        if key != PRODUCT_LABEL and key not in pool_labels:
+            rule = f"is not a label that nodes are chosen by ({known})"
+            return _error(field, text, rule, "choose by one of these")
+        if key != PRODUCT_LABEL and len(values) > 1:
+            return _error(field, text, "work runs in one pool", "name one")
+        if pod.node_selector.get(key, values[0]) not in values:
+            rule = f"spec.nodeSelector[{key}] is {pod.node_selector[key]}: no node has both"
+            return _error(field, text, rule, "leave one of both out")
+    for key in pod.node_weights:
+        if key != PRODUCT_LABEL:
+            field = f"spec.affinity.nodeAffinity[{key}]"
+            rule = f"only products are preferred ({PRODUCT_LABEL})"
+            return _error(field, "", rule, "prefer by this label, or leave it out")
     return None
 
 

@@ -87,12 +87,13 @@ def spec_of(
 def _different(chosen: NativePod, members: Sequence[NativePod]) -> FieldError | None:
     """A workload has one choice of nodes and one priority; a pod without GPUs may choose none."""
     for one in members:
-        free = not one.taken.gpus and not one.node_selector
+        free = not one.taken.gpus and not _chooses(one)
         for field, ours, theirs in (
             ("spec.nodeSelector", chosen.node_selector, one.node_selector),
+            ("spec.affinity.nodeAffinity", _affinity(chosen), _affinity(one)),
             ("spec.priorityClassName", chosen.priority_class, one.priority_class),
         ):
-            if ours != theirs and not (free and field == "spec.nodeSelector"):
+            if ours != theirs and not (free and field != "spec.priorityClassName"):
                 return FieldError(
                     field=field,
                     value=one.name,
@@ -101,6 +102,14 @@ def _different(chosen: NativePod, members: Sequence[NativePod]) -> FieldError | 
                     remedy="give all pods of the group the same",
                 )
     return None
+
+
+def _affinity(pod: NativePod) -> tuple[object, ...]:
+    return pod.node_values, pod.node_weights
+
+
+def _chooses(pod: NativePod) -> bool:
+    return bool(pod.node_selector or pod.node_values or pod.node_weights)
 
 
 def _too_many(runs: Sequence[Sequence[NativePod]]) -> FieldError | None:
@@ -132,9 +141,12 @@ def _pod_set(pod: NativePod, name: str, count: int) -> PodSet:
 
 
 def _choice(pod: NativePod, pool_labels: Collection[str]) -> GpuChoice:
-    product = pod.node_selector.get(PRODUCT_LABEL, "")
-    pool = next((pod.node_selector[one] for one in pool_labels if one in pod.node_selector), "")
-    return GpuChoice(products=(product,) if product else (), node_pool=pool)
+    chosen = pod.node_values | {key: (value,) for key, value in pod.node_selector.items()}
+    return GpuChoice(
+        products=chosen.get(PRODUCT_LABEL, ()),
+        preferred_products=pod.node_weights.get(PRODUCT_LABEL, {}),
+        node_pool=next((chosen[one][0] for one in pool_labels if one in chosen), ""),
+    )
 
 
 def _asks(pod: NativePod) -> tuple[object, ...]:

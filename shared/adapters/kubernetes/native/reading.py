@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from shared.adapters.kubernetes import naming
+from shared.adapters.kubernetes.native.node_affinity import read_node_affinity
 from shared.adapters.kubernetes.native.objects import (
     JobObject,
     NativeContainer,
@@ -19,6 +20,7 @@ from shared.core.model.decision import FieldError
 from shared.core.native import READ_ANNOTATIONS, ContainerGpus, GroupObject, NativePod
 from shared.ports.cluster import ENDED
 
+NODE_AFFINITY: Final = "nodeAffinity"
 NVIDIA: Final = "nvidia.com/"
 INDEXED: Final = "Indexed"
 OVER: Final = frozenset(("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"))
@@ -34,6 +36,7 @@ def read_native_pod(found: NativePodObject) -> NativePod | None:
         return None
     owner = next((one for one in metadata.owner_references if one.controller), None)
     taken, problem = _taken(spec)
+    chosen = read_node_affinity(spec.affinity)
     grace = spec.termination_grace_period_seconds
     return NativePod(
         namespace=metadata.namespace,
@@ -60,9 +63,11 @@ def read_native_pod(found: NativePodObject) -> NativePod | None:
         image=spec.containers[0].image if spec.containers else "",
         tolerations=tuple(text for one in spec.tolerations if (text := _toleration(one))),
         node_selector=spec.node_selector or {},
+        node_values=chosen.required,
+        node_weights=chosen.preferred,
         priority_class=spec.priority_class_name,
         grace_seconds=GRACE_SECONDS if grace is None else grace,
-        not_honoured=tuple(_not_honoured(spec)),
+        not_honoured=(*chosen.refused, *_not_honoured(spec)),
     )
 
 
@@ -139,7 +144,7 @@ def _toleration(one: Toleration) -> str:
 def _not_honoured(spec: NativeSpec) -> Iterator[str]:
     """Fields that decide a place, by their path."""
     for kind, terms in (spec.affinity or {}).items():
-        for name in terms or {}:
+        for name in () if kind == NODE_AFFINITY else terms or {}:
             yield f"spec.affinity.{kind}.{name}"
     if spec.topology_spread_constraints:
         yield "spec.topologySpreadConstraints"

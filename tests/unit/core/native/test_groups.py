@@ -17,6 +17,7 @@ from shared.core.native import (
     problem_of_pod,
     spec_of,
 )
+from shared.core.native.problems import PRODUCT_LABEL as PRODUCT
 from shared.core.native.sources import BY_NAME
 
 POOLS = ("muster.dev/pool",)
@@ -195,7 +196,40 @@ WRONG = {
     "two": (a_pod(gpus=(GPUS, GPUS)), "spec.containers[].resources.limits"),
     "affinity": (a_pod(not_honoured=("spec.affinity.x",)), "spec.affinity.x"),
     "selector": (a_pod(node_selector={"disk": "ssd"}), "spec.nodeSelector[disk]"),
+    "values": (a_pod(node_values={"disk": ("ssd",)}), "spec.affinity.nodeAffinity[disk]"),
+    "two pools": (
+        a_pod(node_values={POOLS[0]: ("a", "b")}),
+        f"spec.affinity.nodeAffinity[{POOLS[0]}]",
+    ),
+    "two choices": (
+        a_pod(node_values={PRODUCT: ("A", "B")}, node_selector={PRODUCT: "C"}),
+        f"spec.affinity.nodeAffinity[{PRODUCT}]",
+    ),
+    "weights": (a_pod(node_weights={"disk": {"ssd": 1}}), "spec.affinity.nodeAffinity[disk]"),
 }
+PRODUCTS = {"node_values": {PRODUCT: ("A", "B")}, "node_weights": {PRODUCT: {"B": 5}}}
+
+
+def test_nodes_are_chosen_by_required_and_preferred_affinity():
+    pod = a_pod(node_selector={PRODUCT: "A"}, **PRODUCTS)
+    pooled = a_pod(node_values={POOLS[0]: ("x",)})
+
+    assert None is problem_of_pod(pod, POOLS) is problem_of_pod(pooled, POOLS)
+    group = PodGroup(key="red/pod/u", name="p", size=1)
+    specs = [spec_of(group, [one], POOLS) for one in (a_pod(**PRODUCTS), pod, pooled)]
+    told = [one.gpu_choice for one in specs if not isinstance(one, FieldError)]
+
+    assert [("A", "B"), ("A",), ()] == [one.products for one in told]
+    assert [{"B": 5}, {"B": 5}, {}] == [one.preferred_products for one in told]
+    assert ["", "", "x"] == [one.node_pool for one in told]
+
+
+def test_members_of_a_group_have_one_affinity():
+    group = PodGroup(key="red/pod/u", name="p", size=2)
+    found = spec_of(group, [a_pod(**PRODUCTS), a_pod(taken=TakenResources(gpus=1))], POOLS)
+
+    assert isinstance(found, FieldError)
+    assert "spec.affinity.nodeAffinity" == found.field
 
 
 @pytest.mark.parametrize(("pod", "field"), WRONG.values(), ids=WRONG.keys())
