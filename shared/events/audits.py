@@ -13,6 +13,7 @@ class AuditSealed(Wire, frozen=True, kw_only=True):
     """
 
     shard: str
+    """Whose audit it is, beside the service: its cell, or one of the gateway's shards."""
     sequence: int
     """Number of the newest audit row."""
     digest: str
