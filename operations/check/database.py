@@ -31,8 +31,10 @@ COLUMNS: Final[dict[str, str]] = {
         " at_ms, epoch, digest"
     ),
     "consumer_offset": "shard, topic, partition, next_offset",
+    "lease": "shard, expires_at < now() AS expired",
 }
 OTHER: Final = {
+    "now": "SELECT (extract(epoch FROM now()) * 1000)::bigint AS now_ms",
     "accepted_request": "SELECT workload_id, team FROM gateway.accepted_request",
     "parked": "SELECT id FROM admission.parked",
     "verdict": "SELECT id, state FROM admission.workload",

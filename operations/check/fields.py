@@ -131,6 +131,9 @@ class Fields(TypedDict, total=False):
     gpu: int
     after: str
     done: bool
+    shard: str
+    sequence: int
+    digest: str
     workload_id: str
     workloads: list[Held] | int
     workload: Workload

@@ -57,6 +57,7 @@ NEEDED: Final = frozenset(
         "idleness.noticed",
         "device-health.changed",
         "node-devices.learned",
+        "audit.sealed",
     )
 )
 """Types with a payload that some check reads; of all others the headers are enough."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from operations.check.audit import check_chain
+from operations.check.audit import check_chain, check_seals
 from operations.check.causes import check_causes, check_outcomes
 from operations.check.database import read_rows
 from operations.check.device_health import check_device_health
@@ -50,7 +50,7 @@ INVARIANTS: Final = (
         what="evictions follow the rules",
         checks=(check_preemption, check_idle, check_reserved_room),
     ),
-    Invariant(id="I7", what="the audit is whole and unchanged", checks=(check_chain,)),
+    Invariant(id="I7", what="the audit is whole and unchanged", checks=(check_chain, check_seals)),
     Invariant(id="I8", what="states follow the table", checks=(check_states,)),
     Invariant(id="I9", what="one writer at a time", checks=(check_epochs,)),
     Invariant(id="I10", what="the order of every producer holds", checks=(check_order,)),

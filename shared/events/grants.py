@@ -137,7 +137,8 @@ def _on(topic: Topic, prefix: str) -> Iterator[Grant]:
     yield _topic(topic.producer, Operation.WRITE, name)
     if topic.producer not in WITHOUT_ONE_COUNT:
         yield _topic(topic.producer, Operation.READ, name)
-    yield _topic(OPERATOR, Operation.WRITE, name)
+    if topic.consumers:  # else it has no dead letters that could be sent back
+        yield _topic(OPERATOR, Operation.WRITE, name)
     yield from _reading(topic, prefix)
 
 

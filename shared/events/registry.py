@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from shared.events import (
+    audits,
     idleness,
     nodes,
     organisation,
@@ -131,6 +132,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.TrendEnded,
     ),
     topics.IDLENESS_FACTS: (idleness.IdlenessNoticed, idleness.IdlenessEnded, usage.UsageTold),
+    **dict.fromkeys(topics.AUDIT_FACTS.values(), (audits.AuditSealed,)),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (
     workloads.SubmissionAnswered,

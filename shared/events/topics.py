@@ -134,6 +134,12 @@ HEALTH_FACTS: Final = _topic("health.facts.v1", "cell", 96, "monitoring", "place
 IDLENESS_FACTS: Final = _topic(
     "idleness.facts.v1", "cell", 96, "monitoring", "preemption", "gateway"
 )
+AUDIT_FACTS: Final = {
+    service: _topic(f"audit-{service}.facts.v1", "cell", -1, service)
+    for service in ("admission", "gateway", "placement")
+}
+"""Seals of the audit of each service that writes one; read by `muster-ops check` alone, and kept
+for as long as the audit, which is for ever."""
 
 TOPICS: Final = (
     SUBMISSION_COMMANDS,
@@ -154,6 +160,7 @@ TOPICS: Final = (
     GPU_FACTS,
     HEALTH_FACTS,
     IDLENESS_FACTS,
+    *AUDIT_FACTS.values(),
 )
 WRITTEN_BESIDE: Final = {"cluster_watcher": (NODE_FACTS,)}
 """Topics that a service writes beside their producer."""

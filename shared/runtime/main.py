@@ -21,6 +21,7 @@ from shared.adapters.postgres.lease import PostgresLease
 from shared.adapters.postgres.pool import Database
 from shared.adapters.postgres.store import PostgresStore
 from shared.adapters.slots import this_process
+from shared.events.topics import AUDIT_FACTS
 from shared.ports.errors import MusterError, SlotTaken
 from shared.runtime import telemetry
 from shared.runtime.failpoints import Failpoints
@@ -30,6 +31,7 @@ from shared.runtime.handler import Dependent, Foresighted, Handler
 from shared.runtime.health import health_app, serve
 from shared.runtime.loop import Loop
 from shared.runtime.newer_log import NewerLog, written_by
+from shared.runtime.seals import Seals
 from shared.runtime.session import Session
 from shared.runtime.settings import Settings
 from shared.runtime.trimming import Trimmed, trim_forever
@@ -81,6 +83,7 @@ def connect(settings: Settings, service: str, shard: str) -> Parts:
         clock=SystemClock(),
         log=log,
         failpoints=failpoints,
+        seals=Seals(service, shard, AUDIT_FACTS.get(service), settings.cell),
     )
     return Parts(
         settings=settings,

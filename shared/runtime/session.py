@@ -25,6 +25,7 @@ from shared.runtime.assemble import Counters, DeadLetter, assemble
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Outcome
 from shared.runtime.relay import Relay
+from shared.runtime.seals import Chain, Seals
 from shared.runtime.telemetry import (
     CLOCK_OFF,
     COMMIT_SECONDS,
@@ -59,8 +60,11 @@ class Session:
         clock: Clock,
         log: structlog.stdlib.BoundLogger,
         failpoints: Failpoints,
+        seals: Seals | None = None,
     ) -> None:
+        """Without `seals` the audit is not sealed."""
         self.source = source
+        self._seals = seals or Seals(source, "", None, 0)
         self.topic_ids: Mapping[str, str] = {}
         """Ids of the topics that are read, noted with the offsets."""
         self.relay = Relay(publisher, failpoints, 0)
@@ -102,6 +106,7 @@ class Session:
             next_audit=restored.next_audit,
             last_digest=restored.last_digest,
         )
+        self._seals.begin()
         self.relay = Relay(self._publisher, self._failpoints, restored.acked_seq)
         self.relay.put(restored.unacked, self._clock.monotonic_seconds())
         OUTBOX_OLDEST.labels(self.source).set_function(self._oldest_seconds)
@@ -160,10 +165,12 @@ class Session:
         dead: Sequence[DeadLetter] = (),
         *,
         now_ms: int | None = None,
+        seal: bool = False,
     ) -> Unit:
         """Make `outcome` true and publish it; returns when it is durable.
 
-        `now_ms` is the time with which it was decided, so that a replay can use it again.
+        `now_ms` is the time with which it was decided, so that a replay can use it again. `seal`:
+        whether to tell at once how far the audit goes, not only when a second has passed.
 
         Raises:
             Transient: nothing happened, and trying again did not help.
@@ -179,15 +186,32 @@ class Session:
             unit.skipped = skipped
             unit.topic_ids = self.topic_ids
             unit.acked_seq = self._marked_seq = self.relay.acked_seq
+            sealed = self._seal(unit, at_once=seal)
             await self._failpoints.reach("unit.before_commit")
             await self._commit_bounded(unit)
             self._counters = self._counters.after(unit)
             self._proved_at = self._clock.monotonic_seconds()
+            if sealed:
+                self._seals.sealed(self._chain, self._proved_at)
             await self._failpoints.reach("unit.after_commit")
             self.relay.put(unit.outbox, self._proved_at)
         UNITS.labels(self.source).inc()
         OUTBOX_WAITING.labels(self.source).set(self.relay.waiting)
         return unit
+
+    @property
+    def _chain(self) -> Chain:
+        """How far the audit goes."""
+        return Chain(sequence=self._counters.next_audit - 1, digest=self._counters.last_digest)
+
+    def _seal(self, unit: Unit, *, at_once: bool) -> bool:
+        """Put a seal at the end of what the unit tells, where one is due."""
+        chain = self._chain.after(unit.audits)
+        if not self._seals.due(chain, self._clock.monotonic_seconds(), at_once=at_once):
+            return False
+        seq = unit.outbox[-1].seq + 1 if unit.outbox else self._counters.next_seq
+        unit.outbox = [*unit.outbox, self._seals.row(chain, seq, unit.at_ms)]
+        return True
 
     def _oldest_seconds(self) -> float:
         return self.relay.oldest_seconds(self._clock.monotonic_seconds())
@@ -246,10 +270,12 @@ class Session:
                 self._log.info("clock agrees again")
 
     async def _keep_watermark(self) -> None:
-        """When idle, write down every second what was acknowledged since the last unit."""
+        """When idle, write down every second what was acknowledged since, and seal the audit."""
         while True:
             await asyncio.sleep(1.0)
-            if self.relay.acked_seq > self._marked_seq and not self._committing.locked():
+            due = self._seals.due(self._chain, self._clock.monotonic_seconds())
+            marks = self.relay.acked_seq > self._marked_seq
+            if (marks or due) and not self._committing.locked():
                 with contextlib.suppress(MusterError):
                     await self.commit(Outcome())
 
@@ -265,6 +291,9 @@ class Session:
     async def close(self, *, graceful: bool) -> None:
         """Stop the tasks; gracefully: publish all, write the watermark, give up the lease."""
         if graceful and self._broken is None:
+            if self._seals.due(self._chain, self._clock.monotonic_seconds(), at_once=True):
+                with contextlib.suppress(MusterError):
+                    await self.commit(Outcome(), seal=True)
             await self.relay.drained(DRAIN_SECONDS)
             with contextlib.suppress(MusterError):
                 await self.commit(Outcome())

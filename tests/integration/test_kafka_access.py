@@ -83,7 +83,11 @@ async def test_a_user_writes_and_reads_what_the_table_says(
 ):
     names = [one.on_broker(prefix) for one in TOPICS]
     service = role.replace("-", "_")
-    writes = {one.on_broker(prefix) for one in TOPICS if role in (one.producer, "operator")}
+    writes = {
+        one.on_broker(prefix)
+        for one in TOPICS
+        if role == one.producer or (role == "operator" and one.consumers)
+    }
     if role == "fleet":
         writes = {NODE_FACTS.on_broker(prefix), USAGE_FACTS.on_broker(prefix)}
     if role == "cluster-watcher":

@@ -111,6 +111,15 @@ class World:
             f" decode('{digest.hex()}', 'hex'))"
         )
 
+    def seal(self, schema: str) -> Record:
+        """How far the audit of a service goes, on its topic."""
+        payload = {
+            "shard": "0",
+            "sequence": self._next(self._audits, schema) - 1,
+            "digest": self._digests[schema].hex(),
+        }
+        return self.tell(schema, f"audit-{schema}.facts.v1", "audit.sealed", payload)
+
     def log(self) -> Log:
         ends = {(one.topic, one.partition): one.offset + 1 for one in self.records}
         return Log(records=self.records, ends_before=ends)
