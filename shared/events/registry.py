@@ -130,7 +130,12 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.TrendFound,
         nodes.TrendEnded,
     ),
-    topics.IDLENESS_FACTS: (idleness.IdlenessNoticed, idleness.IdlenessEnded, usage.UsageTold),
+    topics.IDLENESS_FACTS: (
+        idleness.IdlenessNoticed,
+        idleness.IdlenessEnded,
+        usage.UsageTold,
+        usage.WorkClassesTold,
+    ),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (
     workloads.SubmissionAnswered,
