@@ -74,6 +74,14 @@ def test_an_inference_does_with_a_profile_that_has_its_memory_and_compute(percen
     assert 75 * GPU_HOUR_MILLI_MS == found.saved
 
 
+def test_memory_has_its_margin():
+    """Seventeen of twenty GiB are too near."""
+    found = judged(KIND.INFERENCE, 10, 17).proposal
+
+    assert found is not None
+    assert "3g.40gb" == found.profile
+
+
 def test_a_notebook_does_with_a_share():
     found = judged(KIND.NOTEBOOK, 3, 2, milli=500)
 
