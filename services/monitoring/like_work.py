@@ -16,8 +16,8 @@ from typing import Final
 
 from services.monitoring.memory import CLASS, MonitoringMemory
 from services.monitoring.use_memory import ClassUse, NodeUse
-from shared.core.usage import UNREAD, UseAmounts, memory_class
-from shared.core.usage.settling import WHOLE_MASK
+from shared.core.rightsize import memory_class
+from shared.core.usage import UNREAD, WHOLE_MASK, UseAmounts
 from shared.events.usage import WorkClassUse
 
 CLASSES_MAX: Final = 5_000

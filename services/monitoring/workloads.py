@@ -15,7 +15,7 @@ from services.monitoring.use import GpuHours
 from shared.core.model.charges import gpu_milli
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
 from shared.core.model.nouns import WorkloadSpec
-from shared.core.usage import without_counter
+from shared.core.rightsize import without_counter
 from shared.events.nodes import NodeDevicesLearned
 from shared.events.quotas import QuotaRefused
 from shared.events.workloads import (

@@ -24,16 +24,16 @@ from shared.core.model.mig.reported import reported_by, table_of
 from shared.core.model.nouns import Node, WorkloadKind
 from shared.core.model.units import GPU_MILLI, SLICES
 from shared.core.quota.cost import DAY_MS, rounded
-from shared.core.usage import UseAmounts
-from shared.core.usage.rightsize import (
+from shared.core.rightsize import (
     Board,
     ClassEvidence,
     Form,
     HeldForm,
-    Judgement,
-    Verdict,
+    SizeJudgement,
+    SizeVerdict,
     judge,
 )
+from shared.core.usage import UseAmounts
 from shared.events.usage import WorkClassUse
 
 DAYS: Final = 30
@@ -49,7 +49,9 @@ _ROWS: Final = (
     "SELECT body FROM gateway.work_class WHERE week > $1 AND ($2::text IS NULL OR team = $2)"
 )
 _NODES: Final = "SELECT body FROM gateway.node WHERE NOT removed AND body <> ''"
-_TOLD: Final = frozenset((Verdict.SMALLER, Verdict.MEMORY, Verdict.COMPUTE, Verdict.FORM))
+_TOLD: Final = frozenset(
+    (SizeVerdict.SMALLER, SizeVerdict.MEMORY, SizeVerdict.COMPUTE, SizeVerdict.FORM)
+)
 _classes: Final = msgspec.json.Decoder(WorkClassUse)
 _nodes: Final = msgspec.json.Decoder(Node)
 Key = tuple[str, str, str, str, str, int, int, int]
@@ -119,7 +121,7 @@ def report_of(
     limit: int,
 ) -> RightsizeReport:
     """What is said of all classes; O(rows x values)."""
-    verdicts: Counter[Verdict] = Counter()
+    verdicts: Counter[SizeVerdict] = Counter()
     items = []
     for key, seen in _merged(bodies).items():
         team, kind, name, image, flavor, gpus, gpus_each, milli = key
@@ -159,9 +161,9 @@ def report_of(
         since=since.isoformat(),
         items=tuple(items[:limit]),
         left_out=max(len(items) - limit, 0),
-        busy=verdicts[Verdict.BUSY],
-        short=verdicts[Verdict.SHORT],
-        unmeasured=verdicts[Verdict.UNMEASURED],
+        busy=verdicts[SizeVerdict.BUSY],
+        short=verdicts[SizeVerdict.SHORT],
+        unmeasured=verdicts[SizeVerdict.UNMEASURED],
         saved_gpu_ms=sum(one.saved_gpu_ms for one in items),
         saved_microdollars=sum(one.saved_microdollars for one in items),
     )
@@ -204,14 +206,14 @@ def _add(into: Counter[int], values: Sequence[int], weights: Sequence[int]) -> N
         into[value] += weight
 
 
-_NONE: Final[Mapping[Verdict, str]] = {
-    Verdict.MEMORY: "its memory fits nothing smaller",
-    Verdict.COMPUTE: "its busiest times need what it has",
-    Verdict.FORM: "there is no smaller form that its kind may ask for in this flavor",
+_NONE: Final[Mapping[SizeVerdict, str]] = {
+    SizeVerdict.MEMORY: "its memory fits nothing smaller",
+    SizeVerdict.COMPUTE: "its busiest times need what it has",
+    SizeVerdict.FORM: "there is no smaller form that its kind may ask for in this flavor",
 }
 
 
-def _sentence(held: HeldForm, found: Judgement) -> str:
+def _sentence(held: HeldForm, found: SizeJudgement) -> str:
     seen = (
         f"uses {found.use_percent} % of what it holds, at most {found.busy_percent} % of a GPU in"
         f" 95 % and {found.memory_mib} MiB in 99 % of {found.run_hours} run hours"

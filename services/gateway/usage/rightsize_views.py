@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.gateway.http.views import View
 from shared.core.model.nouns import WorkloadKind
-from shared.core.usage.rightsize import Form, Verdict
+from shared.core.rightsize import Form, SizeVerdict
 
 
 class RightsizeItem(View, frozen=True, kw_only=True):
@@ -15,15 +15,17 @@ class RightsizeItem(View, frozen=True, kw_only=True):
 
     team: str
     kind: WorkloadKind
+    """What it is for."""
     name: str
     """Its name without the number or digest at the end."""
     image: str
+    """Of its first pod set with GPUs; empty: the cluster's default."""
     flavor: str
     gpus: int
     """GPUs, or shares of one, that an attempt holds."""
     milli: int
     """Of each GPU, in thousandths."""
-    verdict: Verdict
+    verdict: SizeVerdict
     """smaller: there is a proposal; memory, compute or form: why there is none."""
     use_percent: int
     """Mean use of what was measured."""
@@ -57,6 +59,7 @@ class RightsizeReport(View, frozen=True, kw_only=True):
     since: str
     """The first day that is looked at (UTC), a Monday."""
     items: tuple[RightsizeItem, ...]
+    """The largest saving first."""
     left_out: int
     """How many more items there are than `limit`."""
     busy: int

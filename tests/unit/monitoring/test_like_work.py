@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from typing_extensions import override
 
 from services.monitoring import like_work
 from shared.core.model.nouns import (
@@ -30,6 +31,7 @@ class Classes(Fleet):
         super().__init__()
         self.classes: dict[tuple[str, int, int], WorkClassUse] = {}
 
+    @override
     def _told(self, emit: Any) -> None:
         super()._told(emit)
         if isinstance(emit.payload, WorkClassesTold):
@@ -117,10 +119,12 @@ def test_a_week_that_is_over_is_told_and_the_next_begins_with_nothing(fleet: Cla
     for second in range(0, 180, 10):
         fleet.report(before + second, 100, memory=(1_000,))
 
-    first, second = (fleet.classes[key] for key in sorted(fleet.classes, key=lambda one: one[2]))
-    assert 7 == second.week - first.week
+    first, next_week = (
+        fleet.classes[key] for key in sorted(fleet.classes, key=lambda one: one[2])
+    )
+    assert 7 == next_week.week - first.week
     assert 30 * SECOND <= first.used <= 40 * SECOND
-    assert 0 < second.used <= 130 * SECOND
+    assert 0 < next_week.used <= 130 * SECOND
 
 
 async def test_what_was_told_is_known_after_a_restart(fleet: Classes):

@@ -5,17 +5,17 @@ import pytest
 from shared.core.model.mig.tables import table_for
 from shared.core.model.nouns import WorkloadKind
 from shared.core.quota.cost import GPU_HOUR_MILLI_MS
-from shared.core.usage.amounts import UseAmounts
-from shared.core.usage.evidence import memory_class, quantile, without_counter
-from shared.core.usage.rightsize import (
+from shared.core.rightsize import (
     Board,
     ClassEvidence,
     Form,
     HeldForm,
-    Judgement,
-    Verdict,
+    SizeJudgement,
+    SizeVerdict,
     judge,
 )
+from shared.core.rightsize.evidence import memory_class, quantile, without_counter
+from shared.core.usage import UseAmounts
 
 GIB = 1_024
 KIND = WorkloadKind
@@ -39,7 +39,7 @@ def judged(
     hours: int = 100,
     unmeasured: int = 0,
     board: Board = H80,
-) -> Judgement:
+) -> SizeJudgement:
     """Of work that is this busy all the time, of which this many per cent are unmeasured."""
     allocated = gpus * milli * hours * GPU_HOUR_MILLI_MS // 1_000
     lost = allocated * unmeasured // 100
@@ -60,7 +60,7 @@ def test_a_training_on_eight_gpus_that_uses_a_fifth_of_each_does_with_two():
         found.proposal.form, found.proposal.gpus, found.proposal.milli,
     )  # fmt: skip
     assert 600 * GPU_HOUR_MILLI_MS == found.saved
-    assert (Verdict.SMALLER, 20, 20, 100) == (
+    assert (SizeVerdict.SMALLER, 20, 20, 100) == (
         found.verdict, found.use_percent, found.busy_percent, found.run_hours,
     )  # fmt: skip
 
@@ -93,40 +93,40 @@ def test_a_notebook_does_with_a_share():
 def test_whoever_uses_enough_is_told_nothing():
     found = judged(KIND.TRAINING, 45, 15, gpus=8)
 
-    assert (Verdict.BUSY, None, 0) == (found.verdict, found.proposal, found.saved)
-    assert Verdict.BUSY is judged(KIND.TRAINING, 40, 15, gpus=8).verdict
-    assert Verdict.SMALLER is judged(KIND.TRAINING, 39, 15, gpus=8).verdict
+    assert (SizeVerdict.BUSY, None, 0) == (found.verdict, found.proposal, found.saved)
+    assert SizeVerdict.BUSY is judged(KIND.TRAINING, 40, 15, gpus=8).verdict
+    assert SizeVerdict.SMALLER is judged(KIND.TRAINING, 39, 15, gpus=8).verdict
 
 
 def test_memory_is_told_as_the_reason_where_compute_would_do():
     found = judged(KIND.INFERENCE, 10, 70)
 
-    assert (Verdict.MEMORY, None) == (found.verdict, found.proposal)
+    assert (SizeVerdict.MEMORY, None) == (found.verdict, found.proposal)
     assert 70 * GIB <= found.memory_mib < 73 * GIB
 
 
 def test_nothing_is_said_where_too_much_is_unmeasured_or_too_little_ran():
-    assert Verdict.SMALLER is judged(KIND.TRAINING, 20, 15, gpus=8, unmeasured=20).verdict
-    assert Verdict.UNMEASURED is judged(KIND.TRAINING, 20, 15, gpus=8, unmeasured=21).verdict
-    assert Verdict.SMALLER is judged(KIND.TRAINING, 20, 15, gpus=8, hours=20).verdict
-    assert Verdict.SHORT is judged(KIND.TRAINING, 20, 15, gpus=8, hours=19).verdict
-    assert Verdict.SHORT is judge(
+    assert SizeVerdict.SMALLER is judged(KIND.TRAINING, 20, 15, gpus=8, unmeasured=20).verdict
+    assert SizeVerdict.UNMEASURED is judged(KIND.TRAINING, 20, 15, gpus=8, unmeasured=21).verdict
+    assert SizeVerdict.SMALLER is judged(KIND.TRAINING, 20, 15, gpus=8, hours=20).verdict
+    assert SizeVerdict.SHORT is judged(KIND.TRAINING, 20, 15, gpus=8, hours=19).verdict
+    assert SizeVerdict.SHORT is judge(
         HeldForm(kind=KIND.TRAINING, pods=1, gpus=1), ClassEvidence(), H80
     ).verdict  # fmt: skip
-    assert Verdict.UNMEASURED is judged(
+    assert SizeVerdict.UNMEASURED is judged(
         KIND.TRAINING, 20, 15, gpus=8, board=Board(memory_mib=0)
     ).verdict  # fmt: skip
 
 
 def test_forms_are_those_of_the_kind_that_the_fleet_has():
     """Production inference is never proposed a share; a pod of two GPUs no profile for each."""
-    assert Verdict.FORM is judged(KIND.INFERENCE, 3, 1, board=PLAIN).verdict
-    assert Verdict.FORM is judged(KIND.TRAINING, 3, 1).verdict
-    assert Verdict.FORM is judged(KIND.NOTEBOOK, 3, 1, gpus=2).verdict
+    assert SizeVerdict.FORM is judged(KIND.INFERENCE, 3, 1, board=PLAIN).verdict
+    assert SizeVerdict.FORM is judged(KIND.TRAINING, 3, 1).verdict
+    assert SizeVerdict.FORM is judged(KIND.NOTEBOOK, 3, 1, gpus=2).verdict
     found = judged(KIND.INFERENCE, 3, 1, gpus=2, pods=1).proposal
     assert found is not None
     assert (Form.FEWER, 1) == (found.form, found.gpus)
-    assert Verdict.FORM is judged(KIND.BATCH_INFERENCE, 1, 0, milli=50).verdict
+    assert SizeVerdict.FORM is judged(KIND.BATCH_INFERENCE, 1, 0, milli=50).verdict
 
 
 def test_busy_times_that_need_all_of_it_are_told():
@@ -139,7 +139,7 @@ def test_busy_times_that_need_all_of_it_are_told():
 
     found = judge(HeldForm(kind=KIND.INFERENCE, pods=1, gpus=1), seen, H80)
 
-    assert (Verdict.COMPUTE, 10, 100) == (found.verdict, found.use_percent, found.busy_percent)
+    assert (SizeVerdict.COMPUTE, 10, 100) == (found.verdict, found.use_percent, found.busy_percent)
 
 
 def test_a_quantile_is_the_smallest_value_that_the_time_keeps_to():

@@ -16,8 +16,8 @@ from shared.core.model.nouns import WorkloadKind
 from shared.core.model.units import GPU_MILLI
 from shared.core.model.value import Value, field, replace
 from shared.core.quota.cost import GPU_HOUR_MILLI_MS
-from shared.core.usage.amounts import UseAmounts
-from shared.core.usage.evidence import quantile
+from shared.core.rightsize.evidence import quantile
+from shared.core.usage import UseAmounts
 
 USE_PERCENT_MAX: Final = 40
 """From this mean use on nothing is said."""
@@ -50,7 +50,7 @@ _SMALLER: Final[dict[WorkloadKind, tuple[Form, ...]]] = {
 """Forms that each kind may ask for, as admission lets it; of equal size the first is better."""
 
 
-class Verdict(StrEnum):
+class SizeVerdict(StrEnum):
     """What is said of like work."""
 
     SMALLER = "smaller"
@@ -112,10 +112,10 @@ class Proposal(Value, frozen=True, kw_only=True):
         return self.gpus * self.milli
 
 
-class Judgement(Value, frozen=True, kw_only=True):
+class SizeJudgement(Value, frozen=True, kw_only=True):
     """What is said of like work, and by what."""
 
-    verdict: Verdict
+    verdict: SizeVerdict
     use_percent: int = 0
     """Mean use of what was measured."""
     unmeasured_percent: int = 0
@@ -131,12 +131,12 @@ class Judgement(Value, frozen=True, kw_only=True):
     """Milli-GPU milliseconds that the smaller form would not have held."""
 
 
-def judge(held: HeldForm, seen: ClassEvidence, board: Board) -> Judgement:
+def judge(held: HeldForm, seen: ClassEvidence, board: Board) -> SizeJudgement:
     """What like work that held this would have done with. O(values + profiles)."""
     allocated, total_milli = seen.amounts.allocated, held.gpus * held.milli
     measured = seen.amounts.used + seen.amounts.unused
-    found = Judgement(
-        verdict=Verdict.SHORT,
+    found = SizeJudgement(
+        verdict=SizeVerdict.SHORT,
         use_percent=100 * seen.amounts.used // max(measured, 1),
         unmeasured_percent=-(-100 * seen.amounts.unmeasured // max(allocated, 1)),
         run_hours=allocated * GPU_MILLI // max(total_milli * GPU_HOUR_MILLI_MS, 1),
@@ -146,20 +146,20 @@ def judge(held: HeldForm, seen: ClassEvidence, board: Board) -> Judgement:
     if found.unmeasured_percent > UNMEASURED_PERCENT_MAX or not (
         seen.percents and seen.memory_mib and board.memory_mib
     ):
-        return replace(found, verdict=Verdict.UNMEASURED)
+        return replace(found, verdict=SizeVerdict.UNMEASURED)
     if 100 * seen.amounts.used >= USE_PERCENT_MAX * measured:
-        return replace(found, verdict=Verdict.BUSY)
+        return replace(found, verdict=SizeVerdict.BUSY)
     busy, memory = quantile(seen.percents, 95), quantile(seen.memory_mib, 99)
     proposals = list(_proposals(held, busy, memory, board))
     proposal = min(proposals, key=lambda one: one.total_milli, default=None)
     saved = 0
     if proposal is not None:
-        verdict = Verdict.SMALLER
+        verdict = SizeVerdict.SMALLER
         saved = allocated * (total_milli - proposal.total_milli) // total_milli
     elif any(_proposals(held, busy, 0, board)):
-        verdict = Verdict.MEMORY
+        verdict = SizeVerdict.MEMORY
     else:
-        verdict = Verdict.COMPUTE if any(_proposals(held, 0, 0, board)) else Verdict.FORM
+        verdict = SizeVerdict.COMPUTE if any(_proposals(held, 0, 0, board)) else SizeVerdict.FORM
     return replace(
         found,
         verdict=verdict,

@@ -8,6 +8,7 @@ Quantiles are those of weights: the smallest value that all but a part of the ti
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Final
 
 _MEMORY_BITS: Final = 6
@@ -33,12 +34,9 @@ def quantile(weights: Weights, percent: int) -> int:
     least = sum(weights.values()) * percent
     if least <= 0:
         raise ValueError("nothing was seen")
-    so_far = 0
-    for value in sorted(weights):
-        so_far += weights[value] * 100
-        if so_far >= least:
-            break
-    return value
+    values = sorted(weights)
+    so_far = accumulate(weights[value] * 100 for value in values)
+    return next(value for value, sum_ in zip(values, so_far, strict=True) if sum_ >= least)
 
 
 def without_counter(name: str) -> str:
