@@ -186,6 +186,15 @@ class AsyncClient(Transport):
         query = {name: value for name, value in filters.items() if value}
         return await self._json("GET", "/v1/usage", query=query)
 
+    async def rightsize(self, *, since: str = "", team: str = "", limit: int = PAGE_ITEMS) -> Json:
+        """Work that would have done with less, since the Monday before a day such as 2026-11-01.
+
+        Amounts are GPU-milliseconds and millionths of a dollar.
+        """
+        filters = {"since": since, "team": team, "limit": str(limit)}
+        query = {name: value for name, value in filters.items() if value}
+        return await self._json("GET", "/v1/rightsize", query=query)
+
     async def wait(
         self,
         workload_id: str,

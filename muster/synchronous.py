@@ -140,6 +140,10 @@ class Client:
             self._client.usage(by=by, since=since, until=until, team=team, limit=limit)
         )
 
+    def rightsize(self, *, since: str = "", team: str = "", limit: int = 500) -> Json:
+        """Work that would have done with less, since the Monday before a day."""
+        return self._runner.run(self._client.rightsize(since=since, team=team, limit=limit))
+
     def preemptions(self, *, limit: int = 500, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
         return self._runner.run(self._client.preemptions(limit=limit, **filters))

@@ -64,6 +64,10 @@ def _of_its_name(name: str) -> ModuleType:  # noqa: C901, PLR0911  # one for eac
             from muster.cli import usage
 
             return usage
+        case "rightsize":
+            from muster.cli import rightsize
+
+            return rightsize
         case "nodes":
             from muster.cli import nodes
 

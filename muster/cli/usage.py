@@ -68,7 +68,9 @@ def usage(  # noqa: PLR0917  # typer's form
       muster usage --by day -o csv > days.csv
     """
     found = call(
-        lambda client: client.usage(by=by, since=_day(since), until=until, team=team, limit=limit)
+        lambda client: client.usage(
+            by=by, since=day_of(since), until=until, team=team, limit=limit
+        )
     )
     if output is UsageFormat.CSV:
         _show_csv(found["items"])
@@ -80,7 +82,7 @@ def usage(  # noqa: PLR0917  # typer's form
         note(f"{found['left_out']} more are left out: --limit takes up to 1000.")
 
 
-def _day(text: str) -> str:
+def day_of(text: str) -> str:
     """A day as it is written, or that of a time ago."""
     if not text or DAY.fullmatch(text):
         return text
@@ -102,22 +104,24 @@ def _show_csv(items: Sequence[Json]) -> None:
     hours = [f"{part}_gpu_hours" for part in PARTS]
     writer.writerow(["name", "team", "workload_name", *hours, "cost_dollars", "unused_dollars"])
     for item in items:
-        texts = [_harmless(item[name]) for name in ("name", "team", "workload_name")]
-        amounts = [_micro(_microhours(item[f"{part}_gpu_ms"])) for part in PARTS]
-        money = [_micro(item["cost_microdollars"]), _micro(item["unused_microdollars"])]
+        texts = [harmless(item[name]) for name in ("name", "team", "workload_name")]
+        amounts = [micro(microhours(item[f"{part}_gpu_ms"])) for part in PARTS]
+        money = [micro(item["cost_microdollars"]), micro(item["unused_microdollars"])]
         writer.writerow([*texts, *amounts, *money])
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """A cell that no spreadsheet takes for a formula."""
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
-def _microhours(gpu_ms: int) -> int:
+def microhours(gpu_ms: int) -> int:
+    """Millionths of a GPU-hour, rounded."""
     return (gpu_ms * 10 + 18) // 36
 
 
-def _micro(millionths: int) -> str:
+def micro(millionths: int) -> str:
+    """A number of millionths as decimals."""
     return f"{millionths // 1_000_000}.{millionths % 1_000_000:06d}"
 
 

@@ -36,6 +36,7 @@ OF_SAMPLES: Final = frozenset(
         "trend.found",
         "trend.ended",
         "usage.told",
+        "work-classes.told",
     )
 )
 """Caused by reports of use: samples that are kept for an hour and are in no inbox."""

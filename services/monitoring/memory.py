@@ -38,6 +38,7 @@ STEP: Final = "h"
 TREND: Final = "r"
 KEPT: Final = "k"
 BREAKER: Final = "o"
+CLASS: Final = "l"
 
 DEVICE_FIELDS: Final = 4
 Devices = tuple[tuple[str, int, int, int], ...]
@@ -67,6 +68,14 @@ class SeenWorkload(msgspec.Struct, array_like=True):
     priority: int = 0
     waits_since_ms: int = 0
     """When it came, or gave its devices back last; Unix milliseconds."""
+    kind: str = ""
+    """Empty until `WorkloadQueued` was read, as the next ones."""
+    stem: str = ""
+    """Its name without a counter."""
+    image: str = ""
+    """Of its first pod set with GPUs."""
+    gpus_each: int = 1
+    """GPUs of a pod."""
 
     @property
     def counted(self) -> bool:
@@ -172,6 +181,7 @@ class MonitoringMemory:
                 **use_memory.DECODERS,
                 KEPT: msgspec.json.Decoder(KeptNodes),
                 BREAKER: msgspec.json.Decoder(int),
+                CLASS: msgspec.json.Decoder(use_memory.ClassUse),
             },
         )
         self.use = use_memory.UseMemory(self.journal)
@@ -202,6 +212,8 @@ class MonitoringMemory:
         self.shares: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {}
         """By node and workload, (GPU, milli-GPU, slices as a mask) of each share there."""
         self.nodes_of: dict[str, tuple[str, ...]] = {}
+        self.classes: dict[str, use_memory.ClassUse] = {}
+        """What was seen of like work."""
         self.early: dict[str, None] = {}
         """Workloads of which `WorkloadQueued` was not read yet, oldest first."""
 
@@ -227,6 +239,7 @@ class MonitoringMemory:
             # Rows of before have no mask: it is unknown, as of a time-sliced share.
             self._occupy(workload_id, tuple((*one, 0)[:DEVICE_FIELDS] for one in devices))
         self.nodes = self.journal.of_kind(NODE)
+        self.classes = self.journal.of_kind(CLASS)
         self.kept = self.journal.of_kind(KEPT).get("", KeptNodes())
         self.breaker_ms = self.journal.of_kind(BREAKER).get("", 0)
         self.quotas = self.journal.of_kind(QUOTA)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from services.monitoring.like_work import LikeWork
 from services.monitoring.memory import (
     MonitoringMemory,
     SeenWorkload,
@@ -24,7 +25,7 @@ from shared.core.usage import UNREAD, Reading, UseAmounts, parts_of_days, settle
 from shared.events.envelope import Received
 from shared.events.nodes import GpuUsageReported
 from shared.events.topics import IDLENESS_FACTS
-from shared.events.usage import AttemptUse, UsageTold
+from shared.events.usage import AttemptUse, UsageTold, WorkClassesTold, WorkClassUse
 from shared.events.workloads import WorkloadPlaced, WorkloadResized
 from shared.runtime.handler import Emit
 
@@ -51,10 +52,12 @@ class GpuHours:
         self._memory = memory
         self._use = memory.use
         self._cell = cell
+        self._like_work = LikeWork(memory)
         self._now_ms = 0
         self._heard_ms = max((one.at_ms for one in self._use.nodes.values()), default=0)
         self._gathered_ms = 0
         self._told: list[AttemptUse] = []
+        self._classes: list[tuple[WorkClassUse, ...]] = []
         self._recent: dict[str, deque[Reading]] = {}
 
     def reported(self, fact: GpuUsageReported, logged_ms: int) -> None:
@@ -72,6 +75,7 @@ class GpuHours:
             UNREAD if gpu in unread else percent
             for gpu, percent in enumerate(fact.utilization_percent)
         )
+        node.memory_mib = fact.memory_used_mib
         node.instances = tuple(
             (one.gpu, one.mask, one.utilization_percent) for one in fact.instances
         )
@@ -132,6 +136,7 @@ class GpuHours:
             node = self._use.nodes[name]
             node.sums = {key: days for key, days in node.sums.items() if key != workload_id}
             self._use.keep(name, node)
+        self._like_work.forget(workload_id)
         del self._use.accounts[workload_id]
         self._memory.journal.drop(ACCOUNT, workload_id)
 
@@ -142,19 +147,28 @@ class GpuHours:
         self._now_ms = max(self._now_ms, *(one.logged_ms for one in messages))
         self._told += self._of_those_that_go_on()
         told, self._told = self._told, []
+        facts: list[UsageTold | WorkClassesTold] = [
+            UsageTold(
+                attempts=tuple(told[at : at + TOLD_TOGETHER]),
+                at_ms=self._now_ms,
+                cell=self._cell,
+            )
+            for at in range(0, len(told), TOLD_TOGETHER)
+        ]
+        facts += [
+            WorkClassesTold(classes=classes, at_ms=self._now_ms, cell=self._cell)
+            for classes in self._classes
+        ]
+        self._classes = []
         return [
             Emit(
-                payload=UsageTold(
-                    attempts=tuple(told[at : at + TOLD_TOGETHER]),
-                    at_ms=self._now_ms,
-                    cell=self._cell,
-                ),
+                payload=fact,
                 topic=IDLENESS_FACTS,
                 subject=f"cell-{self._cell}",
                 cause=messages[-1],
                 partition=self._cell,
             )
-            for at in range(0, len(told), TOLD_TOGETHER)
+            for fact in facts
         ]
 
     def _of_those_that_go_on(self) -> Iterator[AttemptUse]:
@@ -162,6 +176,7 @@ class GpuHours:
         if now_ms - self._gathered_ms < GATHER_MS:
             return
         self._gathered_ms = now_ms
+        self._classes = list(self._like_work.told(now_ms))
         every_ms = max(TELL_MS_MIN, len(accounts) * 1_000 // TOLD_PER_SECOND)
         for workload_id in list(accounts)[:TOLD_TOGETHER]:
             if now_ms - accounts[workload_id].told_ms < every_ms:
@@ -184,6 +199,7 @@ class GpuHours:
         if until_ms <= node.settled_ms:
             return
         from_ms, node.settled_ms = node.settled_ms, until_ms
+        self._like_work.read(node, shares or {}, from_ms, until_ms)
         for workload_id, day, amounts in settle(node.reading, shares or {}, from_ms, until_ms):
             self._add(name, workload_id, day, amounts)
 
@@ -193,6 +209,7 @@ class GpuHours:
             days = self._use.nodes[name].sums.setdefault(workload_id, {})
             days.setdefault(day, Sums()).add(amounts)
             self._use.total(account.team, account.flavor).add(amounts)
+            self._like_work.settled(workload_id, self._use.nodes[name].settled_ms, amounts)
 
     def _rows(
         self,
@@ -238,6 +255,7 @@ class GpuHours:
                 sums.unmeasured += rest
                 unmeasured = UseAmounts(unmeasured=rest)
                 self._use.total(account.team, account.flavor).add(unmeasured)
+                self._like_work.settled(workload_id, until_ms, unmeasured)
             self._use.close(account, sums)
             for name in self._memory.nodes_of.get(workload_id, ()):
                 node = self._use.nodes[name]

@@ -63,11 +63,36 @@ class NodeUse(msgspec.Struct, array_like=True):
     percent: tuple[int, ...] = ()
     instances: tuple[tuple[int, int, int], ...] = ()
     sums: dict[str, dict[int, Sums]] = {}
+    memory_mib: tuple[int, ...] = ()
+    """Used memory by index of the GPU."""
 
     @property
     def reading(self) -> Reading:
         """As the core knows it."""
         return Reading(at_ms=self.at_ms, percent=self.percent, instances=self.instances)
+
+
+class ClassUse(msgspec.Struct, array_like=True):
+    """What was seen of like work in a week; milli-GPU milliseconds, and weights by value."""
+
+    week: int
+    """Day (since 1970-01-01) of its Monday."""
+    team: str
+    kind: str
+    name: str
+    image: str
+    flavor: str
+    gpus: int
+    """GPUs or shares of an attempt."""
+    gpus_each: int
+    """GPUs of a pod."""
+    milli: int
+    """Of each GPU."""
+    used: int = 0
+    unused: int = 0
+    unmeasured: int = 0
+    percents: dict[int, int] = {}
+    memory: dict[int, int] = {}
 
 
 DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {

@@ -14,6 +14,8 @@ from services.monitoring.memory import WORKLOAD, MonitoringMemory, SeenWorkload,
 from services.monitoring.use import GpuHours
 from shared.core.model.charges import gpu_milli
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
+from shared.core.model.nouns import WorkloadSpec
+from shared.core.rightsize import without_counter
 from shared.events.nodes import NodeDevicesLearned
 from shared.events.quotas import QuotaRefused
 from shared.events.workloads import (
@@ -51,6 +53,7 @@ class Workloads:
             memory.count(one, 1)
         one.idle_timeout_seconds = workload.spec.idle_timeout_seconds
         one.namespace = workload.namespace or workload.team
+        _know(one, workload.spec)
         one.asked_milli = sum(pods.count * gpu_milli(pods.gpu) for pods in workload.spec.pod_sets)
         if one.version == 0:
             one.priority = workload.priority
@@ -164,3 +167,11 @@ class Workloads:
             memory.journal.drop(WORKLOAD, workload_id)
         else:
             memory.journal.put(WORKLOAD, workload_id, one)
+
+
+def _know(one: SeenWorkload, spec: WorkloadSpec) -> None:
+    """What makes it like other work."""
+    with_gpus = [pods for pods in spec.pod_sets if gpu_milli(pods.gpu)]
+    one.kind, one.stem = spec.kind.value, without_counter(spec.name)
+    one.image = next((pods.image for pods in with_gpus), "")
+    one.gpus_each = max((pods.gpu.count for pods in with_gpus), default=0) or 1

@@ -131,7 +131,12 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.TrendFound,
         nodes.TrendEnded,
     ),
-    topics.IDLENESS_FACTS: (idleness.IdlenessNoticed, idleness.IdlenessEnded, usage.UsageTold),
+    topics.IDLENESS_FACTS: (
+        idleness.IdlenessNoticed,
+        idleness.IdlenessEnded,
+        usage.UsageTold,
+        usage.WorkClassesTold,
+    ),
     **dict.fromkeys(topics.AUDIT_FACTS.values(), (audits.AuditSealed,)),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (

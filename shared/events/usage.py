@@ -43,3 +43,53 @@ class UsageTold(Wire, frozen=True, kw_only=True):
     at_ms: int
     """As of when, Unix milliseconds."""
     cell: int = 0
+
+
+class WorkClassUse(Wire, frozen=True, kw_only=True):
+    """What was seen of like work in a week so far (docs/adr/0094).
+
+    Like work is of one team, kind, image and name without its counter, and holds as much of one
+    flavor. Amounts are thousandths of a GPU times milliseconds.
+    """
+
+    week: int
+    """Day (since 1970-01-01, UTC) of the Monday with which it begins."""
+    team: str
+    kind: str
+    """Kind of the work, such as training."""
+    name: str
+    """Its name without the number or digest at the end."""
+    image: str = ""
+    """Of its first pod set with GPUs; empty: the cluster's default."""
+    flavor: str
+    gpus: int
+    """GPUs, or shares of one, of an attempt."""
+    gpus_each: int = 1
+    """GPUs of a pod."""
+    milli: int = 1000
+    """Of each GPU, in thousandths."""
+    used: int
+    """Held times use."""
+    unused: int
+    """Held and measured, without use."""
+    unmeasured: int
+    """Held while no report counts."""
+    percents: tuple[int, ...] = ()
+    """Uses of a held GPU that were seen, in per cent of a whole one, the smallest first."""
+    percents_ms: tuple[int, ...] = ()
+    """For how long each of `percents` was seen, in milliseconds of a held GPU."""
+    memory_mib: tuple[int, ...] = ()
+    """Upper ends of the classes of used memory of a GPU that were seen, in MiB, the smallest
+    first."""
+    memory_ms: tuple[int, ...] = ()
+    """For how long each of `memory_mib` was seen, in milliseconds of a held GPU."""
+
+
+class WorkClassesTold(Wire, frozen=True, kw_only=True):
+    """What like work makes of its GPUs; replaces what was told of each and its week."""
+
+    classes: tuple[WorkClassUse, ...]
+    """Each with its week."""
+    at_ms: int
+    """As of when, Unix milliseconds."""
+    cell: int = 0

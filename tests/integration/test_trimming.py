@@ -24,7 +24,7 @@ from tests.fixtures.servers import Database
 from tests.support.gateway import free_port
 
 NOW_MS = 1_700_000_000_000
-EVENT, REQUEST, WORKLOAD, PREEMPTION, USAGE = gateway_trims(
+EVENT, REQUEST, WORKLOAD, PREEMPTION, USAGE, WORK_CLASSES = gateway_trims(
     events_days=14, workloads_days=30, usage_days=30
 )
 (PLACED,) = placement_trims(30)
@@ -200,6 +200,17 @@ async def test_gpu_hours_of_old_days_go_and_young_ones_stay(gateway: Pool):
 
     left = await gateway.fetch("SELECT workload_id, attempt FROM gateway.gpu_usage ORDER BY 2")
     assert (6, ["c1", "c2"]) == (gone, [f"{row['workload_id']}{row['attempt']}" for row in left])
+
+
+async def test_weeks_of_like_work_go_when_all_of_their_days_are_old(gateway: Pool):
+    for cell, (name, days) in enumerate((("a", 45), ("b", 39), ("b", 37), ("c", 30))):
+        sql = "INSERT INTO gateway.work_class VALUES ($1, $2, $3, 't', '{}', 0)"
+        await gateway.execute(sql, days_ago(days) // 86_400_000, cell, name)
+
+    gone = await trim(gateway, WORK_CLASSES, NOW_MS)
+
+    left = await gateway.fetch("SELECT cell FROM gateway.work_class ORDER BY 1")
+    assert (2, [2, 3]) == (gone, [row["cell"] for row in left])
 
 
 @pytest.mark.parametrize("roles", ["projection", "http,projection"])

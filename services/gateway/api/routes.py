@@ -45,7 +45,7 @@ from services.gateway.http.route import (
 )
 from services.gateway.queues import queue_views
 from services.gateway.submissions import submission_views
-from services.gateway.usage import usage_reads, usage_views
+from services.gateway.usage import rightsize_reads, rightsize_views, usage_reads, usage_views
 from services.gateway.why import eta_views, why_views
 from services.gateway.workloads import command_views, workload_views
 from shared.events.submission_faults import further_rules, further_rules_of_batch
@@ -191,6 +191,16 @@ def _history_routes() -> Iterator[Route]:
         action=Action.READ_TEAM,
         answers=((200, usage_views.UsageReport),),
         parameters=(usage_reads.BY, usage_reads.DAY_SINCE, usage_reads.DAY_UNTIL, TEAM, LIMIT),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/rightsize",
+        name="get_rightsize",
+        tokens=20,
+        summary="Name work that would have done with less, with the evidence and the saving.",
+        action=Action.READ_TEAM,
+        answers=((200, rightsize_views.RightsizeReport),),
+        parameters=(rightsize_reads.SINCE_WEEKS, TEAM, LIMIT),
     )
     for path, name in (("/v1/workloads/{id}/events", "workload_events"), ("/v1/events", "events")):
         yield Route(

@@ -94,6 +94,22 @@ SELECT (SELECT count(*) FROM page) AS seen, (SELECT count(*) FROM gone) AS gone,
        (SELECT day::bigint FROM last) AS number, (SELECT workload_id FROM last) AS text
 """
 
+WORK_CLASSES: Final = """
+WITH page AS (
+    SELECT week, cell, key FROM gateway.work_class
+    WHERE week < $1::bigint / 86400000 - 7 AND (week, key) >= ($3::bigint, $4)
+    ORDER BY week, key LIMIT $2
+), gone AS (
+    DELETE FROM gateway.work_class u USING page p
+    WHERE (u.week, u.cell, u.key) = (p.week, p.cell, p.key)
+    RETURNING u.week
+), last AS (
+    SELECT week, key FROM page ORDER BY week DESC, key DESC LIMIT 1
+)
+SELECT (SELECT count(*) FROM page) AS seen, (SELECT count(*) FROM gone) AS gone,
+       (SELECT week::bigint FROM last) AS number, (SELECT key FROM last) AS text
+"""
+
 
 def gateway_trims(*, events_days: int, workloads_days: int, usage_days: int) -> tuple[Trim, ...]:
     """All trims of the gateway's schema."""
@@ -103,4 +119,5 @@ def gateway_trims(*, events_days: int, workloads_days: int, usage_days: int) -> 
         Trim(name="workload", sql=WORKLOADS, keep_days=workloads_days),
         Trim(name="preemption", sql=PREEMPTIONS, keep_days=workloads_days),
         Trim(name="gpu_usage", sql=USAGE, keep_days=usage_days),
+        Trim(name="work_class", sql=WORK_CLASSES, keep_days=usage_days),
     )

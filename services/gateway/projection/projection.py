@@ -134,6 +134,7 @@ APPLY: Final[dict[type[Wire], Callable[[ProjectionBatch, Event, Any], None]]] = 
     idleness.IdlenessNoticed: projection_idle.noticed,
     idleness.IdlenessEnded: projection_idle.ended,
     usage.UsageTold: projection_usage.told,
+    usage.WorkClassesTold: projection_usage.like_work,
     quotas.QuotaChanged: projection_quota.limits,
     quotas.QueueUsageTold: projection_quota.usage,
     quotas.DebtsTold: projection_quota.debts,

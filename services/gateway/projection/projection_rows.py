@@ -36,6 +36,8 @@ RefusalRow = tuple[str, str, int, int, str]
 GpuUsageRow = tuple[int, str, int, int, str, str, str, str, int, int, int, int, bool, int]
 """day, workload id, attempt, resizes, team, queue, namespace, flavor, used, unused, unmeasured,
 price, ended, at_ms."""
+WorkClassRow = tuple[int, int, str, str, str, int]
+"""week, cell, key, team, body, at_ms."""
 BudgetRow = tuple[str, str, int]
 """team, body, at_ms."""
 ExpiredRow = tuple[str, str, int]
@@ -175,6 +177,7 @@ class ProjectionBatch:
         "told_starts",
         "trends",
         "usage",
+        "work_classes",
         "workloads",
     )
 
@@ -194,6 +197,7 @@ class ProjectionBatch:
         self.limits: dict[str, LimitRow] = {}
         self.usage: dict[str, UsageRow] = {}
         self.gpu_usage: dict[tuple[int, str, int, int], GpuUsageRow] = {}
+        self.work_classes: dict[tuple[int, int, str], WorkClassRow] = {}
         self.debts: dict[str, DebtRow] = {}
         self.preemptions: dict[str, PreemptionRow] = {}
         self.refusals: dict[str, RefusalRow | None] = {}

@@ -42,6 +42,7 @@ def writes(batch: ProjectionBatch) -> list[Write]:
         (LIMITS, batch.limits.values()),
         (USAGE, batch.usage.values()),
         (GPU_USAGE, batch.gpu_usage.values()),
+        (WORK_CLASSES, batch.work_classes.values()),
         (DEBTS, batch.debts.values()),
         (BUDGETS, batch.budgets.values()),
         (LEARNED, learned),
@@ -269,6 +270,17 @@ REFUSALS_OVER: Final = (
 )
 _BUDGET_COLUMNS: Final = (("team", "text"), ("body", "text"), ("at_ms", "bigint"))
 BUDGETS: Final = _plain_upsert("budget", _BUDGET_COLUMNS, ("team",), "excluded.at_ms >= w.at_ms")
+_WORK_CLASS_COLUMNS: Final = (
+    ("week", "integer"),
+    ("cell", "integer"),
+    ("key", "text"),
+    ("team", "text"),
+    ("body", "text"),
+    ("at_ms", "bigint"),
+)
+WORK_CLASSES: Final = _plain_upsert(
+    "work_class", _WORK_CLASS_COLUMNS, ("week", "cell", "key"), "excluded.at_ms >= w.at_ms"
+)
 _GPU_USAGE_COLUMNS: Final = (
     ("day", "integer"),
     ("workload_id", "text"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+
+import msgspec
+
 from services.gateway.projection.projection_rows import GpuUsageRow, ProjectionBatch
 from shared.events.envelope import Event
-from shared.events.usage import AttemptUse, UsageTold
+from shared.events.usage import AttemptUse, UsageTold, WorkClassesTold
 
 
 def told(batch: ProjectionBatch, event: Event, fact: UsageTold) -> None:
@@ -31,6 +35,19 @@ def told(batch: ProjectionBatch, event: Event, fact: UsageTold) -> None:
             one.ended,
             fact.at_ms,
         )
+
+
+def like_work(batch: ProjectionBatch, event: Event, fact: WorkClassesTold) -> None:
+    """What like work makes of its GPUs, by week: the newest stands."""
+    del event
+    for one in fact.classes:
+        parts = (one.team, one.kind, one.name, one.flavor, one.gpus, one.gpus_each, one.milli)
+        text = "/".join((*map(str, parts), one.image))
+        key = one.week, fact.cell, hashlib.sha256(text.encode()).hexdigest()[:32]
+        known = batch.work_classes.get(key)
+        if known is None or fact.at_ms >= known[-1]:
+            body = msgspec.json.encode(one).decode()
+            batch.work_classes[key] = (*key, one.team, body, fact.at_ms)
 
 
 def _replaces(one: AttemptUse, at_ms: int, known: GpuUsageRow) -> bool:

@@ -86,15 +86,16 @@ async def get_usage(gateway: GatewayContext, call: RequestContext) -> web.Respon
 
 
 def _days(call: RequestContext, today: date) -> tuple[date, date]:
-    since = _day(call, "since") or today.replace(day=1)
-    until = _day(call, "until") or max(today + timedelta(days=1), since + timedelta(days=1))
+    since = day_of(call, "since") or today.replace(day=1)
+    until = day_of(call, "until") or max(today + timedelta(days=1), since + timedelta(days=1))
     if not since < until <= since + timedelta(days=DAYS_MAX):
         rule = f"must be 1 to {DAYS_MAX} days after since ({since.isoformat()})"
         bad_parameter("until", until.isoformat(), rule)
     return since, until
 
 
-def _day(call: RequestContext, name: str) -> date | None:
+def day_of(call: RequestContext, name: str) -> date | None:
+    """The day that a parameter names, None where it is not given; raises what answers 400."""
     text = call.query.get(name)
     if text is None:
         return None

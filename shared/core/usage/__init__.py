@@ -6,11 +6,19 @@ charges, so that used + unused + unmeasured = allocated, exactly.
 """
 
 from shared.core.usage.amounts import UseAmounts, parts_of_days
-from shared.core.usage.settling import READING_MS_MAX, UNREAD, Reading, Settled, settle
+from shared.core.usage.settling import (
+    READING_MS_MAX,
+    UNREAD,
+    WHOLE_MASK,
+    Reading,
+    Settled,
+    settle,
+)
 
 __all__ = [
     "READING_MS_MAX",
     "UNREAD",
+    "WHOLE_MASK",
     "Reading",
     "Settled",
     "UseAmounts",

@@ -11,7 +11,7 @@ from shared.events import workloads
 from shared.events.idleness import IdlenessEnded, IdlenessNoticed
 from shared.events.nodes import HeldDevices, NodeDevicesLearned
 from shared.events.organisation import DocumentDeleted, TeamApplied
-from shared.events.usage import UsageTold
+from shared.events.usage import UsageTold, WorkClassesTold
 from tests.unit.monitoring import builders as b
 
 POLICY = IdlePolicy(warn_after_seconds=60, release_after_seconds=120)
@@ -32,7 +32,7 @@ class Watching:
         outcome = self.handler.decide([b.received(one) for one in payloads], b.START_MS)
         self.tables.apply(outcome.writes)
         told = (one.payload for one in outcome.emits)
-        return [one for one in told if not isinstance(one, UsageTold)]
+        return [one for one in told if not isinstance(one, (UsageTold, WorkClassesTold))]
 
     async def restart(self):
         self.handler = MonitoringHandler()
