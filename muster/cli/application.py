@@ -55,6 +55,7 @@ _COMMANDS: Final = (
     "nodes",
     "quota",
     "usage",
+    "notifications",
     "whoami",
 )
 """In the order in which the help lists them; `admin` is last."""

@@ -11,6 +11,7 @@ from typing import Final
 from shared.events import (
     idleness,
     nodes,
+    notifications,
     organisation,
     plans,
     pods,
@@ -50,6 +51,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         organisation.FlavorApplied,
         organisation.QueueApplied,
         organisation.CohortApplied,
+        organisation.NotificationApplied,
         organisation.DocumentDeleted,
     ),
     topics.QUOTA_FACTS: (
@@ -131,6 +133,8 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.TrendEnded,
     ),
     topics.IDLENESS_FACTS: (idleness.IdlenessNoticed, idleness.IdlenessEnded, usage.UsageTold),
+    topics.NOTIFICATION_COMMANDS: (notifications.TryDestination,),
+    topics.NOTIFICATION_FACTS: (notifications.DestinationTold,),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (
     workloads.SubmissionAnswered,

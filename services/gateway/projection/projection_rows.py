@@ -38,6 +38,8 @@ GpuUsageRow = tuple[int, str, int, int, str, str, str, str, int, int, int, int, 
 price, ended, at_ms."""
 BudgetRow = tuple[str, str, int]
 """team, body, at_ms."""
+DestinationRow = tuple[str, int, str]
+"""name, at_ms, body."""
 ExpiredRow = tuple[str, str, int]
 """plan id, reason, at_ms."""
 UsageRow = tuple[str, int, int, int]
@@ -158,6 +160,7 @@ class ProjectionBatch:
         "budgets",
         "cordons",
         "debts",
+        "destinations",
         "devices",
         "disputes",
         "events",
@@ -201,6 +204,7 @@ class ProjectionBatch:
         self.expired: dict[str, ExpiredRow] = {}
         self.told_starts: dict[tuple[str, str], ToldStart] = {}
         self.budgets: dict[str, BudgetRow] = {}
+        self.destinations: dict[str, DestinationRow] = {}
 
     def workload(self, identifier: str, team: str, at_ms: int) -> WorkloadRow:
         """The one row of the workload in this batch."""
