@@ -24,7 +24,7 @@ FIRST_SCHEMAS: Final = (
     "quota",
 )
 """Those that are there before migration 0049, which the migrations before it go through."""
-SERVICE_SCHEMAS: Final = (*FIRST_SCHEMAS, "native")
+SERVICE_SCHEMAS: Final = (*FIRST_SCHEMAS, "native", "notifications")
 SECRET_COLUMNS: Final = frozenset({("gateway", "api_key", "digest")})
 """(schema, table, column): not for the reader."""
 ALL: Final = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE"})

@@ -156,6 +156,16 @@ class AsyncClient(Transport):
         body = {"command": list(command), "rank": rank}
         return self._lines(f"/v1/workloads/{_segment(workload_id)}/exec", body)
 
+    async def destinations(self, **filters: str) -> list[Json]:
+        """How destinations of notifications stand; `team` is for operators."""
+        query = {name: value for name, value in filters.items() if value}
+        found: list[Json] = (await self._json("GET", "/v1/destinations", query=query))["items"]
+        return found
+
+    async def try_destination(self, name: str) -> Json:
+        """Ask for a test of one destination; it is sent at once."""
+        return await self._json("POST", f"/v1/notifications/{name}/test")
+
     async def preemptions(self, *, limit: int = PAGE_ITEMS, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
         query = {name: value for name, value in filters.items() if value}

@@ -144,6 +144,14 @@ class Client:
         """Work that would have done with less, since the Monday before a day."""
         return self._runner.run(self._client.rightsize(since=since, team=team, limit=limit))
 
+    def destinations(self, **filters: str) -> list[Json]:
+        """How destinations of notifications stand; `team` is for operators."""
+        return self._runner.run(self._client.destinations(**filters))
+
+    def try_destination(self, name: str) -> Json:
+        """Ask for a test of one destination; it is sent at once."""
+        return self._runner.run(self._client.try_destination(name))
+
     def preemptions(self, *, limit: int = 500, **filters: str) -> list[Json]:
         """Preemptions by team and `since` (Unix milliseconds), the newest first."""
         return self._runner.run(self._client.preemptions(limit=limit, **filters))

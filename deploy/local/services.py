@@ -88,6 +88,11 @@ SERVICES = (
     _service("preemption", MUSTER_NICENESS=CARRIES_OUT_NICENESS),
     _service("monitoring", MUSTER_NICENESS=VIEWS_NICENESS),
     _service(
+        "notifications",
+        MUSTER_NICENESS=VIEWS_NICENESS,
+        MUSTER_NOTIFICATION_SECRETS="{data_folder}/notification-secrets",
+    ),
+    _service(
         GATEWAY,
         MUSTER_GATEWAY_ROLES="http",
         MUSTER_KAFKA_ADMIN_USER="{kafka_admin_user}",

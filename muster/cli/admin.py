@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from muster.cli import completion, control, fencing, keys, nodes
+from muster.cli import completion, control, fencing, keys, nodes, notifications
 from muster.cli.applying import Applied, apply_all, in_order
 from muster.cli.documents import read_documents
 from muster.cli.organisation import deleting, reading
@@ -31,6 +31,7 @@ app = typer.Typer(
 )
 app.add_typer(keys.app, name="keys")
 app.add_typer(fencing.app, name="nodes")
+app.add_typer(notifications.app, name="notifications")
 app.command("get")(reading.get)
 app.command("export")(reading.export)
 app.command("delete")(deleting.delete)
@@ -51,7 +52,7 @@ def apply(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change.")] = False,  # noqa: FBT002  # typer's form
     output: keys.Output = Format.TABLE,
 ) -> None:
-    """Apply documents of kind Team, Queue, Cohort, Flavor, PriorityClass, ApiKey.
+    """Apply documents of kind Team, Queue, Cohort, Flavor, PriorityClass, Notification, ApiKey.
 
     A field that a document does not name stays as it is; one that is null gets its default again.
     A new team comes with a queue of its name, a member's key and a Kafka user; key and password

@@ -56,6 +56,7 @@ _COMMANDS: Final = (
     "quota",
     "usage",
     "rightsize",
+    "notifications",
     "whoami",
 )
 """In the order in which the help lists them; `admin` is last."""

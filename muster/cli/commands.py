@@ -56,6 +56,10 @@ def _of_its_name(name: str) -> ModuleType:  # noqa: C901, PLR0911  # one for eac
             from muster.cli import eta
 
             return eta
+        case "notifications":
+            from muster.cli import notifications
+
+            return notifications
         case "preemptions":
             from muster.cli import preemptions
 

@@ -71,6 +71,11 @@ def priority_classes(incomplete: str) -> list[str]:
     return _beginning(incomplete, lambda client: _names(client, "priority-classes"))
 
 
+def destinations(incomplete: str) -> list[str]:
+    """Names of destinations of notifications."""
+    return _beginning(incomplete, lambda client: _names(client, "notifications"))
+
+
 def documents(context: typer.Context, incomplete: str) -> list[str]:
     """Names of the documents of the kind that stands before; of keys, which are a team's, none."""
     try:

@@ -12,6 +12,7 @@ COLLECTIONS: Final = {
     "Cohort": "cohorts",
     "Team": "teams",
     "Queue": "queues",
+    "Notification": "notifications",
 }
 """Collections of the API by kind, in the order in which documents need each other."""
 API_KEY: Final = "ApiKey"

@@ -10,6 +10,8 @@ from pydantic import Field, SecretStr, field_validator
 
 from services.gateway.http.connections import ConnectionLimits, networks_of
 from services.gateway.http.read_cost import ReadLimits
+from shared.core.notifications.addresses import Network
+from shared.core.notifications.addresses import networks_of as notification_networks
 from shared.ports.kafka_access import KafkaAccess, TopicSettings, UserQuota
 from shared.runtime.settings import Settings
 from shared.runtime.trimming import RETENTION_DAYS_MIN
@@ -64,6 +66,11 @@ class GatewaySettings(Settings, TopicSettings):
     )
     exec_seconds_max: int = Field(
         default=3_600, ge=1, description="seconds for which one command is followed in a pod"
+    )
+    notification_networks: str = Field(
+        default="",
+        description="networks that are not public and into which notifications may be sent,"
+        " comma-separated; there by http and to any port, too",
     )
     streams_max: int = Field(
         default=1_000, ge=0, description="open streams of events, logs and commands in pods"
@@ -132,6 +139,11 @@ class GatewaySettings(Settings, TopicSettings):
     )
 
     @property
+    def networks(self) -> tuple[Network, ...]:
+        """Into which notifications may be sent although they are not public."""
+        return notification_networks(self.notification_networks)
+
+    @property
     def kafka_admin(self) -> KafkaAccess:
         """The login that makes what teams need on the broker."""
         if not self.kafka_admin_user:
@@ -172,6 +184,13 @@ class GatewaySettings(Settings, TopicSettings):
     def _networks(cls, text: str) -> str:
         """Every one is an address or a network."""
         networks_of(text)
+        return text
+
+    @field_validator("notification_networks")
+    @classmethod
+    def _private_networks(cls, text: str) -> str:
+        """Every one is an address or a network."""
+        notification_networks(text)
         return text
 
     @field_validator("gateway_roles")

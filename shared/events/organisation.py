@@ -13,7 +13,7 @@ class DocumentDeleted(Wire, frozen=True, kw_only=True):
     """A document is no more. Made again, it goes on with the version after this one."""
 
     kind: str
-    """team | queue | cohort | flavor | priority_class."""
+    """team | queue | cohort | flavor | priority_class | notification."""
     name: str
     """Of the document."""
     version: int
@@ -124,7 +124,32 @@ class CohortApplied(Wire, frozen=True, kw_only=True):
     flavors: tuple[FlavorQuota, ...] = ()
 
 
+class NotificationApplied(Wire, frozen=True, kw_only=True):
+    """A destination that is told of events. What signs or addresses in secret is never in it."""
+
+    name: str
+    """Name of the destination, a DNS-1123 label."""
+    version: int
+    format: str = "webhook"
+    """webhook (Standard Webhooks, signed) | slack."""
+    url: str = ""
+    """Where it is sent to; empty: what `url_from` holds."""
+    url_from: str = ""
+    """Name of the secret that holds the URL, where the URL itself is a key, as Slack's is."""
+    secret: str = ""
+    """Name of the secret that signs; a webhook has one."""
+    team: str = ""
+    """Team that it is told of; empty: all teams and the fleet."""
+    events: tuple[str, ...] = ()
+    """Kinds of events that it is told; empty: all."""
+    min_severity: str = "info"
+    """info | warning | critical: what is less serious is not told."""
+    digest_seconds: int = 0
+    """So long the first waits for others, and all go as one; 0: each goes at once."""
+
+
 Applied = TeamApplied | PriorityClassApplied | FlavorApplied | QueueApplied | CohortApplied
+"""What is kept by version where quota and admission are decided."""
 
 
 def emptied(deleted: DocumentDeleted) -> Applied:

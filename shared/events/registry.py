@@ -12,6 +12,7 @@ from shared.events import (
     audits,
     idleness,
     nodes,
+    notifications,
     organisation,
     plans,
     pods,
@@ -51,6 +52,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         organisation.FlavorApplied,
         organisation.QueueApplied,
         organisation.CohortApplied,
+        organisation.NotificationApplied,
         organisation.DocumentDeleted,
     ),
     topics.QUOTA_FACTS: (
@@ -138,6 +140,8 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         usage.WorkClassesTold,
     ),
     **dict.fromkeys(topics.AUDIT_FACTS.values(), (audits.AuditSealed,)),
+    topics.NOTIFICATION_COMMANDS: (notifications.TryDestination,),
+    topics.NOTIFICATION_FACTS: (notifications.DestinationTold,),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (
     workloads.SubmissionAnswered,

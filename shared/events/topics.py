@@ -69,6 +69,7 @@ ORGANISATION_FACTS: Final = _topic(
     "preemption",
     "monitoring",
     "native",
+    "notifications",
 )
 QUEUE_FACTS: Final = _topic(
     "queue.facts.v1",
@@ -81,6 +82,7 @@ QUEUE_FACTS: Final = _topic(
     "gateway",
     "monitoring",
     "native",
+    "notifications",
 )
 QUOTA_FACTS: Final = _topic(
     "quota.facts.v1",
@@ -92,6 +94,7 @@ QUOTA_FACTS: Final = _topic(
     "gateway",
     "monitoring",
     "native",
+    "notifications",
 )
 TEAM_FACTS: Final = _topic("team.facts.v1", "cell", 96, "quota", "admission")
 WORKLOAD_FACTS: Final = _topic(
@@ -106,6 +109,7 @@ WORKLOAD_FACTS: Final = _topic(
     "admission",
     "native",
     "cluster_watcher",
+    "notifications",
 )
 PLAN_COMMANDS: Final = _topic("plan.commands.v1", "cell", 96, "preemption", "placement")
 PREEMPTION_FACTS: Final = _topic("preemption.facts.v1", "cell", 96, "preemption", "gateway")
@@ -130,9 +134,8 @@ USAGE_FACTS: Final = _topic(
 GPU_FACTS: Final = _topic(
     "gpu.facts.v1", "cell", 6, "node_agent", "cluster_watcher", newest_only=True
 )
-HEALTH_FACTS: Final = _topic("health.facts.v1", "cell", 96, "monitoring", "placement", "gateway")
-IDLENESS_FACTS: Final = _topic(
-    "idleness.facts.v1", "cell", 96, "monitoring", "preemption", "gateway"
+HEALTH_FACTS: Final = _topic(
+    "health.facts.v1", "cell", 96, "monitoring", "placement", "gateway", "notifications"
 )
 AUDIT_FACTS: Final = {
     service: _topic(f"audit-{service}.facts.v1", "cell", -1, service)
@@ -140,6 +143,13 @@ AUDIT_FACTS: Final = {
 }
 """Seals of the audit of each service that writes one; read by `muster-ops check` alone, and kept
 for as long as the audit, which is for ever."""
+IDLENESS_FACTS: Final = _topic(
+    "idleness.facts.v1", "cell", 96, "monitoring", "preemption", "gateway", "notifications"
+)
+NOTIFICATION_COMMANDS: Final = _topic(
+    "notification.commands.v1", "cell", 96, "gateway", "notifications"
+)
+NOTIFICATION_FACTS: Final = _topic("notification.facts.v1", "cell", 96, "notifications", "gateway")
 
 TOPICS: Final = (
     SUBMISSION_COMMANDS,
@@ -161,6 +171,8 @@ TOPICS: Final = (
     HEALTH_FACTS,
     IDLENESS_FACTS,
     *AUDIT_FACTS.values(),
+    NOTIFICATION_COMMANDS,
+    NOTIFICATION_FACTS,
 )
 WRITTEN_BESIDE: Final = {"cluster_watcher": (NODE_FACTS,)}
 """Topics that a service writes beside their producer."""

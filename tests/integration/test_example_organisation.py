@@ -117,7 +117,7 @@ async def _forget_all(client: AsyncClient, whole: list[Json]) -> None:
     built_in = {"inference-production", "training-interactive", "training-batch"}
     teams = [one for one in whole if one["kind"] == "Team"]
     defaults = {one["default_queue"] for one in teams}
-    for kind in ("Queue", "Team", "Cohort", "PriorityClass", "Flavor"):
+    for kind in ("Notification", "Queue", "Team", "Cohort", "PriorityClass", "Flavor"):
         documents = [one for one in whole if one["kind"] == kind and one["name"] not in built_in]
         if kind == "Queue":
             documents = [one for one in documents if one["name"] not in defaults]

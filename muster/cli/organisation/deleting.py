@@ -20,7 +20,7 @@ def delete(
     kind: Annotated[
         str,
         typer.Argument(
-            help="Flavor, PriorityClass, Cohort, Team or Queue.",
+            help="Flavor, PriorityClass, Cohort, Team, Queue or Notification.",
             autocompletion=completion.document_kinds,
         ),
     ],

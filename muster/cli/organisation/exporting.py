@@ -44,7 +44,7 @@ async def _organisation(client: AsyncClient, kind: str) -> list[tuple[Json, int]
         ({"kind": one_kind, "name": view["name"], **applicable(one_kind, view)}, view["version"])
         for one_kind, collection in COLLECTIONS.items()
         if kind in {"", one_kind}
-        for view in whole[collection.replace("-", "_")]
+        for view in whole.get(collection.replace("-", "_"), ())  # an older service has fewer kinds
     ]
 
 

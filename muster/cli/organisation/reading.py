@@ -16,7 +16,7 @@ Json = dict[str, Any]
 Kind = Annotated[
     str,
     typer.Argument(
-        help="Flavor, PriorityClass, Cohort, Team, Queue or ApiKey; all but keys.",
+        help="Flavor, PriorityClass, Cohort, Team, Queue, Notification or ApiKey; all but keys.",
         autocompletion=completion.document_kinds,
     ),
 ]

@@ -28,6 +28,7 @@ PATH: Final = Path(__file__).parents[3] / "docs" / "openapi.json"
 _REF: Final = "#/components/schemas/{name}"
 _PARTS: Final = {
     "cohorts": "Name of the cohort.",
+    "notifications": "Name of the destination.",
     "flavors": "Name of the flavor.",
     "keys": "Public part of the key, as `prefix` in the list of keys.",
     "nodes": "Name of the node, as it is reported.",

@@ -43,6 +43,7 @@ from services.gateway.http.route import (
     Parameter,
     Route,
 )
+from services.gateway.notifications import views as notification_views
 from services.gateway.queues import queue_views
 from services.gateway.submissions import submission_views
 from services.gateway.usage import rightsize_reads, rightsize_views, usage_reads, usage_views
@@ -86,6 +87,7 @@ def _routes() -> Iterator[Route]:
     yield from _fleet_routes()
     yield from _organisation_routes()
     yield from _whole_organisation_routes()
+    yield from _notification_routes()
     yield from _key_routes()
 
 
@@ -316,7 +318,7 @@ _READ: Final[dict[str, tuple[Any, Any]]] = {
 
 def _organisation_routes() -> Iterator[Route]:
     for collection in COLLECTIONS:
-        of_teams = collection.path in ("teams", "queues")
+        of_teams = collection.path in ("teams", "queues", "notifications")
         read = Action.READ_TEAM if of_teams else Action.READ_CATALOGUE
         one, page = _READ.get(collection.path) or (collection.view, page_of(collection.view))
         names = collection.path.replace("-", "_")
@@ -395,6 +397,28 @@ def _whole_organisation_routes() -> Iterator[Route]:
         parameters=(FORCE,),
         body_bytes_max=BATCH_BYTES_MAX,
         free_form=True,
+    )
+
+
+def _notification_routes() -> Iterator[Route]:
+    yield Route(
+        method="GET",
+        path="/v1/destinations",
+        name="list_destinations",
+        summary="List destinations of notifications: what waits, and what went wrong.",
+        action=Action.READ_TEAM,
+        answers=((200, notification_views.DestinationPage),),
+        parameters=(TEAM,),
+    )
+    yield Route(
+        method="POST",
+        path="/v1/notifications/{name}/test",
+        name="try_destination",
+        summary="Send a test to a destination at once.",
+        action=Action.APPLY_ORGANISATION,
+        request=command_views.EmptyRequest,
+        answers=((202, notification_views.DestinationTried),),
+        body_optional=True,
     )
 
 

@@ -23,6 +23,7 @@ from services.gateway.events import streams
 from services.gateway.fleet import node_commands
 from services.gateway.http import bodies
 from services.gateway.http.problems import Problem, not_found, unavailable
+from services.gateway.notifications import destinations
 from services.gateway.organisation import (
     deleting,
     kafka_routes,
@@ -70,7 +71,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "get_queues": queue_reads.get_queue,
     **{
         f"{verb}_{name}": handler
-        for name in ("teams", "flavors", "priority_classes")
+        for name in ("teams", "flavors", "priority_classes", "notifications")
         for verb, handler in (
             ("list", organisation_routes.list_documents),
             ("get", organisation_routes.get_document),
@@ -87,6 +88,8 @@ HANDLERS: Final[dict[str, Handler]] = {
             ("delete", deleting.delete_document),
         )
     },
+    "list_destinations": destinations.list_destinations,
+    "try_destination": destinations.try_destination,
     "get_organisation": whole.get_organisation,
     "rehearse_organisation": whole.dry_run,
     "whoami": key_routes.whoami,

@@ -1,4 +1,4 @@
-"""The organisation as documents: teams, queues, cohorts, flavors, priority classes.
+"""The organisation as documents: teams, queues, cohorts, flavors, classes, notifications.
 
 One table says for each collection its payload, its request type and the topic fact it becomes.
 Applying is idempotent: the same content again changes nothing. What a document refers to must
@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from services.gateway.documents.key_views import KafkaUserView
+from services.gateway.documents.notifications import DESTINATIONS_MAX, notification_problems
 from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.admission.products import meant
 from shared.core.admission.static_fit import named
@@ -23,10 +24,12 @@ from shared.core.model.decision import FieldError
 from shared.core.model.nouns import WorkloadKind
 from shared.core.model.priority_classes import BUILT_IN, PRIORITY_MAX
 from shared.core.model.team_policy import budget_problems, idle_problems
+from shared.core.notifications.addresses import Network
 from shared.core.quota.tree import DEPTH_MAX, FLAVORS_MAX, WEIGHT_MAX
 from shared.events.organisation import (
     CohortApplied,
     FlavorApplied,
+    NotificationApplied,
     PriorityClassApplied,
     QueueApplied,
     TeamApplied,
@@ -34,7 +37,14 @@ from shared.events.organisation import (
 from shared.events.strict import PRINTABLE, strict
 from shared.events.workloads import Wire
 
-Applied = TeamApplied | QueueApplied | CohortApplied | FlavorApplied | PriorityClassApplied
+Applied = (
+    TeamApplied
+    | QueueApplied
+    | CohortApplied
+    | FlavorApplied
+    | PriorityClassApplied
+    | NotificationApplied
+)
 NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
 OBJECT: Final = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?")
@@ -121,12 +131,14 @@ COLLECTIONS: Final = (
     DocumentCollection("cohorts", "cohort", CohortApplied),
     DocumentCollection("flavors", "flavor", FlavorApplied),
     DocumentCollection("priority-classes", "priority_class", PriorityClassApplied),
+    DocumentCollection("notifications", "notification", NotificationApplied),
 )
 BY_PATH: Final = {one.path: one for one in COLLECTIONS}
 BY_KIND: Final = {one.kind: one for one in COLLECTIONS}
 BY_TITLE: Final = {one.title: one for one in COLLECTIONS}
 IN_ORDER_OF_NEED: Final = tuple(
-    BY_TITLE[title] for title in ("Flavor", "PriorityClass", "Cohort", "Team", "Queue")
+    BY_TITLE[title]
+    for title in ("Flavor", "PriorityClass", "Cohort", "Team", "Queue", "Notification")
 )
 """A document names only documents of collections before its own, or of its own."""
 
@@ -140,6 +152,7 @@ class Organisation:
     cohorts: dict[str, CohortApplied] = field(default_factory=dict)
     flavors: dict[str, FlavorApplied] = field(default_factory=dict)
     priority_classes: dict[str, PriorityClassApplied] = field(default_factory=dict)
+    notifications: dict[str, NotificationApplied] = field(default_factory=dict)
     deleted: dict[tuple[str, str], int] = field(default_factory=dict)
     """By kind and name, the version of the deletion; made again, a document goes on from there."""
     version: int = -1
@@ -163,6 +176,7 @@ class Organisation:
             cohorts=dict(self.cohorts),
             flavors=dict(self.flavors),
             priority_classes=dict(self.priority_classes),
+            notifications=dict(self.notifications),
             deleted=dict(self.deleted),
             version=self.version,
         )
@@ -213,10 +227,12 @@ def problems_of(
     document: Any,  # noqa: ANN401  # one of Applied
     organisation: Organisation,
     products: Names[str] = (),
+    networks: Sequence[Network] = (),
 ) -> list[FieldError]:
     """Every broken rule of a document: bounds, and references to what does not exist.
 
-    `products`: those that nodes report, as far as is known.
+    `products`: those that nodes report, as far as is known; `networks`: those that are not public
+    and that an operator lets notifications be sent into.
     """
     errors: list[FieldError] = []
     if not NAME.fullmatch(document.name):
@@ -232,6 +248,13 @@ def problems_of(
             errors += _class_errors(document)
         case FlavorApplied():
             errors += _flavor_errors(document, products)
+        case NotificationApplied():
+            errors += notification_problems(document, organisation.teams, networks)
+            if document.name not in organisation.notifications and (
+                len(organisation.notifications) >= DESTINATIONS_MAX
+            ):
+                rule = f"there are {DESTINATIONS_MAX} destinations; delete one first"
+                errors.append(_error("name", document.name, rule))
         case _:
             pass
     return errors

@@ -52,15 +52,18 @@ def team_of(document: Any) -> str | None:  # noqa: ANN401  # one of Applied
     kind = type(document).__name__
     if kind == "TeamApplied":
         return str(document.name)
+    if kind == "NotificationApplied":
+        return str(document.team) or None
     return str(document.team) if kind == "QueueApplied" else None
 
 
 async def list_documents(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """All documents of a collection that the caller may see, by name."""
     collection = collection_of(call)
-    team = call.team_filter() if collection.path == "teams" else None
+    of_teams = collection.path in {"teams", "notifications"}
+    team = call.team_filter() if of_teams else None
     documents = (await gateway.organisation.current()).of(collection.kind)
-    if team is not None and team not in documents:
+    if collection.path == "teams" and team is not None and team not in documents:
         await check_names(gateway, call, team=team)
     items = [
         collection.view_of(documents[name])
@@ -135,7 +138,12 @@ async def _apply_change(
             return answer(collection.view_of(before), 200, etag(before))
         check_conditions(call, before)
         await check_protection(gateway, call, before, wanted)
-        errors = problems_of(wanted, organisation, await _products(gateway, collection))
+        errors = problems_of(
+            wanted,
+            organisation,
+            await _products(gateway, collection),
+            gateway.settings.networks,
+        )
         if errors:
             raise invalid(errors)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection as Names
+from collections.abc import Sequence
 
 from services.gateway.documents.documents import (
     BY_TITLE,
@@ -17,6 +18,7 @@ from services.gateway.http.problems import Problem
 from services.gateway.organisation.merging import fields_of, patched
 from services.gateway.organisation.protection import takes_protection_away
 from shared.core.model.decision import FieldError
+from shared.core.notifications.addresses import Network
 from shared.events.organisation import QueueApplied, TeamApplied
 
 FORCE_RULE = "takes protection away from its work; force says that it is meant"
@@ -29,12 +31,18 @@ class Rehearsing:
     """
 
     def __init__(
-        self, organisation: Organisation, products: Names[str] = (), *, force: bool = False
+        self,
+        organisation: Organisation,
+        products: Names[str] = (),
+        *,
+        force: bool = False,
+        networks: Sequence[Network] = (),
     ) -> None:
         self._real = organisation
         self._tried = organisation.copy()
         self._told: dict[tuple[str, str], Applied] = {}
         self._products = products
+        self._networks = networks
         self._force = force
 
     def apply(self, one: WantedDocument) -> RehearsedDocument:
@@ -59,7 +67,7 @@ class Rehearsing:
             after = patched(collection, one.name, before, one.fields)
         except Problem as problem:
             return None, problem.document.errors
-        errors = problems_of(after, self._tried, self._products)
+        errors = problems_of(after, self._tried, self._products, self._networks)
         if takes_protection_away(before, after) and not self._force:
             errors.append(FieldError(field="protected", value="false", rule=FORCE_RULE))
         return after, tuple(errors)

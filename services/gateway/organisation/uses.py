@@ -19,8 +19,10 @@ WORK_OF: Final = {
     "flavor": "w.flavor = {}::text",
     "priority_class": "w.priority_class = {}::text",
     "cohort": "{}::text IS NULL",
+    "notification": "{}::text IS NULL",
 }
-"""What makes living work one that uses a document of the kind; none uses a cohort itself."""
+"""What makes living work one that uses a document of the kind; none uses a cohort or
+a notification."""
 _SELECT: Final = "SELECT id, count(*) OVER () AS live FROM gateway.workload w WHERE w.live AND "
 _NODES: Final = (
     "SELECT name, count(*) OVER () AS nodes FROM gateway.node WHERE NOT removed AND flavor = $1"
@@ -62,6 +64,9 @@ def _of_team(organisation: Organisation, team: Any) -> Iterator[FieldError]:  # 
     for queue in _sorted(organisation.queues):
         if queue.team == team.name and queue.name != team.default_queue:
             yield _use(f"Queue/{queue.name}", "belongs to it")
+    for one in _sorted(organisation.notifications):
+        if one.team == team.name:
+            yield _use(f"Notification/{one.name}", "tells of it")
 
 
 def _of_queue(organisation: Organisation, queue: Any) -> Iterator[FieldError]:  # noqa: ANN401  # QueueApplied
@@ -100,6 +105,7 @@ _NAMED_BY: Final[dict[str, Callable[[Organisation, Any], Iterator[FieldError]]]]
     "cohort": _of_cohort,
     "flavor": _of_flavor,
     "priority_class": _of_class,
+    "notification": lambda organisation, document: iter(()),  # noqa: ARG005  # none can
 }
 
 

@@ -38,5 +38,10 @@ async def dry_run(gateway: GatewayContext, call: RequestContext) -> web.Response
     wanted = bodies.decode(msgspec.json.encode(call.body), _request)
     organisation = await gateway.organisation.refresh()
     products = await reported_products(gateway)
-    rehearsing = Rehearsing(organisation, products, force=call.truth("force"))
+    rehearsing = Rehearsing(
+        organisation,
+        products,
+        force=call.truth("force"),
+        networks=gateway.settings.networks,
+    )
     return answer(Rehearsal(items=tuple(rehearsing.apply(one) for one in wanted.items)))

@@ -21,13 +21,14 @@ from services.gateway.projection import (
 )
 from services.gateway.projection.projection_rows import ProjectionBatch
 from services.gateway.projection.projection_sql import writes
-from shared.events import idleness, nodes, plans, quotas, usage, workloads
+from shared.events import idleness, nodes, notifications, plans, quotas, usage, workloads
 from shared.events.envelope import Event, Received
 from shared.events.topics import (
     CELL_PARTITIONS,
     HEALTH_FACTS,
     IDLENESS_FACTS,
     NODE_FACTS,
+    NOTIFICATION_FACTS,
     PREEMPTION_FACTS,
     QUEUE_FACTS,
     QUOTA_FACTS,
@@ -47,6 +48,7 @@ READ: Final = (
     HEALTH_FACTS,
     IDLENESS_FACTS,
     PREEMPTION_FACTS,
+    NOTIFICATION_FACTS,
 )
 
 
@@ -138,6 +140,7 @@ APPLY: Final[dict[type[Wire], Callable[[ProjectionBatch, Event, Any], None]]] = 
     quotas.QuotaChanged: projection_quota.limits,
     quotas.QueueUsageTold: projection_quota.usage,
     quotas.DebtsTold: projection_quota.debts,
+    notifications.DestinationTold: projection_quota.destination,
     quotas.BudgetTold: projection_quota.budget,
     quotas.BudgetWarned: projection_quota.warned,
     nodes.NodeInventoryReported: projection_fleet.node,

@@ -1,4 +1,4 @@
-"""Limits in force, use over time, debts and budgets as rows; the newest stands."""
+"""Limits in force, use over time, debts, budgets and destinations as rows; the newest stands."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from shared.core.model.team_policy import AtLimit
 from shared.core.quota.budget import FULL_PERCENT
 from shared.events import quotas
 from shared.events.envelope import Event
+from shared.events.notifications import DestinationTold
 
 _AT_LIMIT: Final = {
     AtLimit.WARN: "work goes on as before",
@@ -76,3 +77,11 @@ def _spent(fact: quotas.BudgetWarned) -> list[str]:
         limit = fact.limit_microdollars
         told.append(f"${fact.spent_microdollars / 1e6:.2f} of ${limit / 1e6:.2f}")
     return told
+
+
+def destination(batch: ProjectionBatch, event: Event, fact: DestinationTold) -> None:
+    """How a destination of notifications stands."""
+    del event
+    known = batch.destinations.get(fact.name)
+    if known is None or known[1] <= fact.at_ms:
+        batch.destinations[fact.name] = (fact.name, fact.at_ms, _json.encode(fact).decode())

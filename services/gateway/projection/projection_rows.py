@@ -40,6 +40,8 @@ WorkClassRow = tuple[int, int, str, str, str, int]
 """week, cell, key, team, body, at_ms."""
 BudgetRow = tuple[str, str, int]
 """team, body, at_ms."""
+DestinationRow = tuple[str, int, str]
+"""name, at_ms, body."""
 ExpiredRow = tuple[str, str, int]
 """plan id, reason, at_ms."""
 UsageRow = tuple[str, int, int, int]
@@ -160,6 +162,7 @@ class ProjectionBatch:
         "budgets",
         "cordons",
         "debts",
+        "destinations",
         "devices",
         "disputes",
         "events",
@@ -205,6 +208,7 @@ class ProjectionBatch:
         self.expired: dict[str, ExpiredRow] = {}
         self.told_starts: dict[tuple[str, str], ToldStart] = {}
         self.budgets: dict[str, BudgetRow] = {}
+        self.destinations: dict[str, DestinationRow] = {}
 
     def workload(self, identifier: str, team: str, at_ms: int) -> WorkloadRow:
         """The one row of the workload in this batch."""

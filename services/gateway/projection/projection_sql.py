@@ -45,6 +45,7 @@ def writes(batch: ProjectionBatch) -> list[Write]:
         (WORK_CLASSES, batch.work_classes.values()),
         (DEBTS, batch.debts.values()),
         (BUDGETS, batch.budgets.values()),
+        (DESTINATIONS, batch.destinations.values()),
         (LEARNED, learned),
         (PREEMPTIONS, batch.preemptions.values()),
         (EXPIRED, batch.expired.values()),
@@ -242,6 +243,10 @@ USAGE: Final = _plain_upsert(
 )
 _DEBT_COLUMNS: Final = (("node", "text"), ("debt_millionths", "bigint"), ("at_ms", "bigint"))
 DEBTS: Final = _plain_upsert("node_debt", _DEBT_COLUMNS, ("node",), "excluded.at_ms >= w.at_ms")
+_DESTINATION_COLUMNS: Final = (("name", "text"), ("at_ms", "bigint"), ("body", "text"))
+DESTINATIONS: Final = _plain_upsert(
+    "destination", _DESTINATION_COLUMNS, ("name",), "excluded.at_ms >= w.at_ms"
+)
 PREEMPTIONS: Final = (
     "INSERT INTO gateway.preemption (plan_id, workload_id, team, queue, flavor, rule, at_ms,"
     " inline, victims, alternatives, followers, expired_reason, expired_at_ms) SELECT r.*"

@@ -20,6 +20,7 @@ from shared.core.quota.tree import DEPTH_MAX, FLAVORS_MAX
 from shared.events.organisation import (
     CohortApplied,
     FlavorApplied,
+    NotificationApplied,
     PriorityClassApplied,
     QueueApplied,
     TeamApplied,
@@ -40,6 +41,7 @@ def an_organisation() -> Organisation:
     organisation.cohorts["all"] = CohortApplied(name="all", version=1)
     organisation.queues["red"] = QueueApplied(name="red", version=1, team="red")
     organisation.priority_classes["low"] = PriorityClassApplied(name="low", version=1, value=1)
+    organisation.notifications["chat"] = NotificationApplied(name="chat", version=1)
     return organisation
 
 

@@ -1,0 +1,1 @@
+"""How destinations of notifications stand, and a test of one."""
