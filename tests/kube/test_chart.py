@@ -15,6 +15,7 @@ from deploy.chart import __main__ as generator
 from deploy.kube.programs import HELM, programs
 from deploy.local.cache import CHECKOUT
 from deploy.local.services import services_on
+from services.node_agent.probe import read_node
 from tests.fixtures.kube import KubeCluster
 
 CHART = CHECKOUT / "deploy" / "chart" / "muster"
@@ -108,6 +109,13 @@ def test_rights_are_those_of_the_services_on_the_test_cluster():
     del wanted[f"{NAME}-checker"]
 
     assert roles == wanted
+
+
+def test_the_agent_takes_the_description_that_its_pod_writes():
+    script = pods_of(rendered(ALL))[f"{NAME}-agent"]["containers"][0]["command"][-1]
+    text = script.partition("printf '")[2].partition("'")[0]
+
+    assert read_node(Path("node.json"), (text % "node-7").encode()).name == "node-7"
 
 
 def test_only_who_asks_the_api_server_has_a_token():
