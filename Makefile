@@ -31,7 +31,7 @@ SEED ?= 1
 FAULTS ?= 200
 # Modules that write a committed file from the code; each takes --write and --check.
 GENERATORS := "deploy.local compose" "operations.documents" "services.gateway.api.openapi" \
-	"tests.benchmarks.readme" "deploy.observe.dashboards"
+	"tests.benchmarks.readme" "deploy.observe.dashboards" "deploy.chart"
 COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host
 
@@ -75,7 +75,7 @@ observe: setup ## Start Prometheus with Muster's rules beside it, and Alertmanag
 	@$(BIN)/python -m deploy.observe $(if $(AGENT),--agent $(AGENT))
 
 # ── a Kubernetes control plane on this machine ────────────────────────────────
-.PHONY: kube-up kube-down test-kube
+.PHONY: kube-up kube-down test-kube chart
 kube-up: setup ## Start a real API server with simulated nodes in .kube/: make kube-up KUBE_NODES=1000
 	@KUBE_NODES=$(KUBE_NODES) $(KUBE) up
 kube-down: ## Stop it and forget what it held
@@ -83,6 +83,9 @@ kube-down: ## Stop it and forget what it held
 test-kube: setup ## Run the tests that need a real API server (the first time Go builds it)
 	@$(KUBE) build
 	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kube)
+chart: setup ## Lint the Helm chart, render it, install, upgrade and remove it on a real API server
+	@$(KUBE) build
+	$(BIN)/python -m pytest tests/kube/test_chart.py
 
 # ── real kubelets on this machine ─────────────────────────────────────────────
 .PHONY: kubelet-up kubelet-down test-kubelet

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 
+import asyncpg
 from alembic import context
-from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.engine import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
 
@@ -18,9 +19,11 @@ def run(connection: Connection) -> None:
 
 
 async def main() -> None:
-    """Connect by asyncpg, the one driver that is installed."""
-    url = make_url(os.environ["MUSTER_DATABASE_URL"]).set(drivername="postgresql+asyncpg")
-    engine = create_async_engine(url)
+    """Connect by asyncpg, as services do: SQLAlchemy would not know `sslmode` of the URL."""
+    url = os.environ["MUSTER_DATABASE_URL"].replace("postgresql+asyncpg://", "postgresql://")
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url)
+    )
     async with engine.connect() as connection:
         await connection.run_sync(run)
         await connection.commit()

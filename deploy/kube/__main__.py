@@ -12,7 +12,7 @@ from typing import Final
 
 from deploy.kube import state
 from deploy.kube.control_plane import NODES_DEFAULT, ControlPlane
-from deploy.kube.programs import programs
+from deploy.kube.programs import HELM, programs
 from deploy.local.cache import CHECKOUT, locked
 from deploy.local.processes import MARK, LocalError, end_orphans, running, wait_until
 
@@ -28,6 +28,7 @@ def main() -> int:
     try:
         if arguments.command == "build":
             print(programs())
+            print(programs(HELM))
             return 0
         if arguments.command == "status":
             return status(folder)
