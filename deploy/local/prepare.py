@@ -12,6 +12,7 @@ from deploy.local.processes import LocalError
 from deploy.local.services import TOPIC_PREFIX
 from shared.ports.kafka_access import KafkaAccess
 
+RECOVER = ("operations", "recover", "kafka", "--users", "-")
 MIGRATE = ("alembic", "-c", "migrations/alembic.ini", "upgrade", "head")
 CREATE_TOPICS = ("shared.adapters.kafka.topics", "create")
 ADMIT = ("shared.adapters.kafka.administration", "apply")
@@ -45,13 +46,35 @@ def admit(administrator: KafkaAccess, passwords: Mapping[str, SecretStr]) -> Non
         LocalError: the broker refused.
     """
     variables = {**administrator.variables(), "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX}
-    lines = [f"{role}={password.get_secret_value()}\n" for role, password in passwords.items()]
-    _run_module(ADMIT, variables, "".join(lines))
+    _run_module(ADMIT, variables, _lines(passwords))
+
+
+def recover(
+    administrator: KafkaAccess, passwords: Mapping[str, SecretStr], database_url: str
+) -> str:
+    """Topics, users and grants as they must be, with the records of a broker that lost its data.
+
+    Returns what was done.
+
+    Raises:
+        LocalError: the broker or the database refused.
+    """
+    variables = {
+        **administrator.variables(),
+        "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX,
+        "MUSTER_DATABASE_URL": database_url,
+    }
+    return _run_module(RECOVER, variables, _lines(passwords))
+
+
+def _lines(passwords: Mapping[str, SecretStr]) -> str:
+    return "".join(f"{role}={text.get_secret_value()}\n" for role, text in passwords.items())
 
 
 def _run_module(
     arguments: tuple[str, ...], variables: Mapping[str, str], standard_input: str = ""
-) -> None:
+) -> str:
+    """What it printed."""
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=CHECKOUT,
@@ -64,3 +87,4 @@ def _run_module(
     )
     if done.returncode != 0:
         raise LocalError(f"{' '.join(arguments)} failed:\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout
