@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from pydantic import SecretStr
 
@@ -19,34 +20,36 @@ ADMIT = ("shared.adapters.kafka.administration", "apply")
 SECONDS_MAX = 120
 
 
-def migrate(database_url: str) -> None:
-    """Bring the database to the newest tables, as its owner.
+def migrate(database_url: str, checkout: Path = CHECKOUT) -> None:
+    """Bring the database to the newest tables of a checkout, as its owner.
 
     Raises:
         LocalError: a migration failed.
     """
-    if (CHECKOUT / "migrations" / "alembic.ini").exists():
-        _run_module(MIGRATE, {"MUSTER_DATABASE_URL": database_url})
+    if (checkout / "migrations" / "alembic.ini").exists():
+        _run_module(MIGRATE, {"MUSTER_DATABASE_URL": database_url}, checkout=checkout)
 
 
-def create_topics(administrator: KafkaAccess) -> None:
-    """Make the topics that are missing.
-
-    Raises:
-        LocalError: the broker refused.
-    """
-    variables = {**administrator.variables(), "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX}
-    _run_module(CREATE_TOPICS, variables)
-
-
-def admit(administrator: KafkaAccess, passwords: Mapping[str, SecretStr]) -> None:
-    """Make users and their grants so.
+def create_topics(administrator: KafkaAccess, checkout: Path = CHECKOUT) -> None:
+    """Make the topics of a checkout that are missing.
 
     Raises:
         LocalError: the broker refused.
     """
     variables = {**administrator.variables(), "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX}
-    _run_module(ADMIT, variables, _lines(passwords))
+    _run_module(CREATE_TOPICS, variables, checkout=checkout)
+
+
+def admit(
+    administrator: KafkaAccess, passwords: Mapping[str, SecretStr], checkout: Path = CHECKOUT
+) -> None:
+    """Make users and their grants so, by the table of a checkout.
+
+    Raises:
+        LocalError: the broker refused.
+    """
+    variables = {**administrator.variables(), "MUSTER_TOPIC_PREFIX": TOPIC_PREFIX}
+    _run_module(ADMIT, variables, _lines(passwords), checkout=checkout)
 
 
 def recover(
@@ -72,12 +75,16 @@ def _lines(passwords: Mapping[str, SecretStr]) -> str:
 
 
 def _run_module(
-    arguments: tuple[str, ...], variables: Mapping[str, str], standard_input: str = ""
+    arguments: tuple[str, ...],
+    variables: Mapping[str, str],
+    standard_input: str = "",
+    *,
+    checkout: Path = CHECKOUT,
 ) -> str:
     """What it printed."""
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
-        cwd=CHECKOUT,
+        cwd=checkout,
         env={**os.environ, **variables},
         input=standard_input,
         capture_output=True,

@@ -22,12 +22,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from deploy.local import prepare
+from typing_extensions import override
+
 from deploy.local.cache import CHECKOUT
 from deploy.local.keeper import Keeper
+from deploy.local.prepare import admit, create_topics, migrate
 from deploy.local.processes import LocalError, Program
-from deploy.local.services import CLUSTER, SERVICES, Service
-from deploy.local.system import LocalSystem
+from deploy.local.services import CLUSTER, KAFKA_ROLES, ROLES, SERVICES, Service
+from deploy.local.system import DATABASE, LocalSystem
 from tests.support.killing import checked, doubled, settle
 from tests.support.recovering import HttpLoad
 from tests.support.system import Stage
@@ -44,6 +46,7 @@ ORDER: Final = (
     "gateway",
 )
 READY_SECONDS: Final = 60.0
+LOG_LINES: Final = 12
 SETTLE_SECONDS: Final = 120.0
 
 
@@ -59,7 +62,7 @@ class RollingSystem(LocalSystem):
         """End a process in order, and start it on the other code.
 
         Raises:
-            LocalError: it does not become ready.
+            LocalError: it does not become ready; with the end of its log.
         """
         self._new.discard(name)
         if new:
@@ -69,32 +72,33 @@ class RollingSystem(LocalSystem):
         keeper = Keeper(self._program(service), self._changed)
         self._keepers[name] = keeper
         keeper.start()
-        self.wait_ready(READY_SECONDS)
+        try:
+            self.wait_ready(READY_SECONDS)
+        except LocalError as error:
+            lines = self.log(name).read_text(errors="replace").splitlines()[-LOG_LINES:]
+            raise LocalError("\n".join([str(error), *lines])) from error
 
     def upgrade_stores(self) -> None:
         """Tables, topics, rules and users of this checkout, while services run."""
         super()._prepare()
 
+    @override
     def _prepare(self) -> None:
-        with _tables_of(self._old):
-            super()._prepare()
+        """As the old checkout does."""
+        self.postgres.create_roles(ROLES)
+        self.postgres.create_database(DATABASE)
+        migrate(self.postgres.url(database=DATABASE), self._old)
+        create_topics(self.kafka.administrator, self._old)
+        passwords = self.kafka.passwords(KAFKA_ROLES)
+        admit(self.kafka.administrator, passwords, self._old)
 
+    @override
     def _program(self, service: Service) -> Program:
         program = super()._program(service)
         if service.name not in self._new:
             program.folder = self._old
             program.environment = {**program.environment, "PYTHONPATH": str(self._old)}
         return program
-
-
-@contextmanager
-def _tables_of(checkout: Path) -> Iterator[None]:
-    """Whatever is prepared in here is so by the modules of another checkout."""
-    before, prepare.CHECKOUT = prepare.CHECKOUT, checkout
-    try:
-        yield
-    finally:
-        prepare.CHECKOUT = before
 
 
 @contextmanager
@@ -112,8 +116,8 @@ def _git(*arguments: str) -> None:
     subprocess.run(["git", "-C", str(CHECKOUT), *arguments], check=True)
 
 
-async def _roll_all(system: RollingSystem, *, new: bool) -> None:
-    for name in ORDER if new else reversed(ORDER):
+async def _roll_all(system: RollingSystem, names: Sequence[str], *, new: bool) -> None:
+    for name in names if new else reversed(names):
         started = time.monotonic()
         await asyncio.to_thread(system.roll, name, new=new)
         where = "forth" if new else "back"
@@ -129,7 +133,7 @@ async def _dead_letters(stage: Stage) -> int:
     return sum(counts)
 
 
-async def run(revision: str) -> int:
+async def run(revision: str, names: Sequence[str]) -> int:
     """The whole story; prints a line for each process and a verdict."""
     with (
         tempfile.TemporaryDirectory(prefix="muster-upgrade-", dir="/var/tmp") as name,
@@ -140,14 +144,21 @@ async def run(revision: str) -> int:
         try:
             await asyncio.to_thread(system.start)
             await asyncio.to_thread(system.wait_ready, READY_SECONDS)
-            return await _story(system)
+            return await _story(system, names)
         finally:
             await asyncio.to_thread(system.discard)
 
 
-async def _story(system: RollingSystem) -> int:
+async def _story(system: RollingSystem, names: Sequence[str]) -> int:
     stage = Stage(system)
     await stage.connect()
+    try:
+        return await _rolled(system, stage, names)
+    finally:
+        await stage.disconnect()
+
+
+async def _rolled(system: RollingSystem, stage: Stage, names: Sequence[str]) -> int:
     await stage.organise()
     await stage.nodes(list(fleet(24)))
     load = HttpLoad(stage, "upgrade")
@@ -156,7 +167,7 @@ async def _story(system: RollingSystem) -> int:
     await asyncio.to_thread(system.upgrade_stores)
     print(f"tables, topics, rules: {time.monotonic() - started:.1f} s", flush=True)
     for new in (True, False, True):
-        await _roll_all(system, new=new)
+        await _roll_all(system, names, new=new)
     load.stop()
     await loading
     result = {
@@ -166,7 +177,6 @@ async def _story(system: RollingSystem) -> int:
         "dead_letters": await _dead_letters(stage),
         "check": await asyncio.to_thread(checked, stage),
     }
-    await stage.disconnect()
     print(json.dumps(result))
     faults = (result["not_over"], result["doubled"], result["dead_letters"])
     green = not any(faults) and result["check"] == "clean" and load.accepted
@@ -179,8 +189,11 @@ def main() -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from", dest="revision", required=True, help="revision of git")
+    parser.add_argument("--only", choices=ORDER, help="roll this process alone")
+    options = parser.parse_args()
+    names = [options.only] if options.only else ORDER
     try:
-        sys.exit(asyncio.run(run(parser.parse_args().revision)))
+        sys.exit(asyncio.run(run(options.revision, names)))
     except LocalError as error:
         sys.exit(f"error: {error}")
 

@@ -177,4 +177,4 @@ def test_the_commands_of_the_page_are_there():
         found = group.commands[first]  # type: ignore[attr-defined]  # a group
         assert not rest or rest[0] in found.commands
     made = set(re.findall(r"`make ([a-z-]+)", text))
-    assert {"up", "down", "backup", "restore"} == made & targets == made
+    assert {"up", "down", "backup", "restore", "upgrade-test"} == made & targets == made
