@@ -17,6 +17,7 @@ from services.monitoring.memory import (
     MonitoringMemory,
     NodeHealth,
 )
+from shared.core.cluster.topology import paths_of
 from shared.core.health.device import TAKES_WORK, DeviceState
 from shared.core.model.units import GPU_MILLI
 from shared.events.nodes import (
@@ -44,6 +45,7 @@ def inventory(memory: MonitoringMemory, fact: NodeInventoryReported) -> None:
             healthy={gpu.index: gpu.healthy for gpu in node.gpus},
             shunned=known is not None and known.shunned,
             cordoned=known is not None and known.cordoned,
+            domains={level: "/".join(path) for level, path in paths_of(node)},
         )
         _keep(memory, node.name, state)
 

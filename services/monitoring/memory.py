@@ -15,7 +15,7 @@ from shared.core.health.device import DeviceState
 from shared.core.health.silence import HeardNode
 from shared.core.health.trends import Trend
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
-from shared.core.model.nouns import Placement
+from shared.core.model.nouns import Level, Placement
 from shared.core.model.team_policy import IdlePolicy
 from shared.core.nodes.idleness import Run, ToldIdleness
 from shared.core.quota.cost import RunningTotal
@@ -116,6 +116,8 @@ class NodeHealth(msgspec.Struct, array_like=True):
     """By placement, as work did not start there."""
     cordoned: bool = False
     """By an operator or the ladder: nothing is started there."""
+    domains: dict[Level, str] = {}
+    """The domains of the fabric that it names, each by its path."""
 
     @property
     def starts(self) -> bool:

@@ -59,6 +59,21 @@ FLEET: Final = Dashboard(
             ),
         ),
         Panel(
+            title="Largest gang that fits now",
+            description="GPUs of the largest gang in one domain of each level of the fabric.",
+            unit=Unit.COUNT,
+            queries=(
+                query(f"max by (level) (muster_largest_gang_gpus{{{FLAVOR}}})", "{{level}}"),
+            ),
+        ),
+        Panel(
+            title="Fragmentation",
+            description="Share of the free GPUs that lie on nodes that are partly held.",
+            unit=Unit.SHARE,
+            share_max=1,
+            queries=(query(f"muster_fragmentation_ratio{{{FLAVOR}}}", "{{flavor}}"),),
+        ),
+        Panel(
             title="Workloads by state",
             description="Workloads that are not over.",
             unit=Unit.COUNT,

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client.core import Metric
 
 from services.monitoring import fleet
+from services.monitoring.gauges import room
 from services.monitoring.gauges.families import gauge, gpus
 from services.monitoring.memory import Devices, LadderStep, MonitoringMemory, NodeHealth
 from shared.core.health.device import TAKES_WORK, DeviceState
@@ -47,25 +48,35 @@ Place = tuple[str, int]
 """(node, index of the GPU)"""
 
 
+class Standing(NamedTuple):
+    """Where all GPUs are at one moment."""
+
+    milli: Counts
+    """Milli-GPU by flavor and state; every state of a flavor that has nodes."""
+    free: dict[str, int]
+    """Wholly free GPUs of each node that is present and has one."""
+
+
 def families(memory: MonitoringMemory) -> Iterator[Metric]:
-    """The gauge of all states."""
+    """The gauges of all states, and of what fits into what is free. O(GPUs)."""
+    standing = standing_of(memory)
     text = (
         "GPUs by where they are now: used, unused, unmeasured (held by running work), starting,"
         " kept, switching, draining, unhealthy, free; their sum is the capacity."
     )
-    yield gauge("muster_gpu_state", text, "flavor state", gpus(milli_by_state(memory)))
+    yield gauge("muster_gpu_state", text, "flavor state", gpus(standing.milli))
+    yield from room.families(memory.nodes.copy(), standing.free)
 
 
-def milli_by_state(memory: MonitoringMemory) -> Counts:
-    """Milli-GPU by flavor and state; every state of a flavor that has nodes. O(GPUs)."""
+def standing_of(memory: MonitoringMemory) -> Standing:
+    """Where each GPU is. O(GPUs)."""
     nodes = {name: one for name, one in memory.nodes.copy().items() if one.present}
     flavors = {one.flavor for one in nodes.values()}
     counts: Counts = Counter({(one, state.value): 0 for one in flavors for state in GpuState})
     devices = memory.devices.copy()
     held = _held(devices.values())
     _count_held(memory, nodes, devices, held, counts)
-    _count_unheld(memory, nodes, held, counts)
-    return counts
+    return Standing(counts, _count_unheld(memory, nodes, held, counts))
 
 
 def _count_held(
@@ -128,13 +139,15 @@ def _count_unheld(
     nodes: Mapping[str, NodeHealth],
     held: Counter[Place],
     counts: Counts,
-) -> None:
-    """A node's GPUs are alike but for those with a fault, a step or a change of mode."""
+) -> dict[str, int]:
+    """Wholly free GPUs by node. Its GPUs are alike but for a fault, a step, a change of mode."""
+    whole: dict[str, int] = {}
     kept, steps = memory.kept, memory.steps.copy()
     special = {name for name, _ in steps} | {name for name, _ in kept.switching}
     for name, node in nodes.items():
         usual = _state_of_node(memory, name, node)
         rest: Counter[str] = Counter()
+        free_gpus = 0
         for gpu, healthy in node.healthy.items():
             free = GPU_MILLI - held.get((name, gpu), 0)
             if free > 0:
@@ -143,8 +156,12 @@ def _count_unheld(
                     switches = (name, gpu) in kept.switching
                     state = _state_of(usual, steps.get((name, gpu)), switching=switches)
                 rest[state] += free
+                free_gpus += state == FREE and free == GPU_MILLI
         for state, free in rest.items():
             counts[node.flavor, state] += free
+        if free_gpus:
+            whole[name] = free_gpus
+    return whole
 
 
 def _state_of_node(memory: MonitoringMemory, name: str, node: NodeHealth) -> str:
