@@ -58,9 +58,13 @@ lock: setup ## Pin the newest allowed dependencies, with hashes
 	$(COMPILE) --upgrade --output-file requirements-dev.txt requirements-dev.in
 
 # ── the system on this machine ────────────────────────────────────────────────
-.PHONY: up down purge status logs demo observe
-up: setup ## Start broker, database and all services in .muster/; CLUSTER=kube: on a real API server
-	@$(ON_KUBE) $(LOCAL) up
+.PHONY: up down purge status logs demo observe backup restore
+up: setup ## Start broker, database and all services in .muster/; CLUSTER=kube: on a real API server; BACKUP=1: keep every commit
+	@$(ON_KUBE) $(if $(BACKUP),MUSTER_KEEP_COMMITS=1) $(LOCAL) up
+backup: setup ## Take a base backup of the database of a system that is up
+	@$(LOCAL) backup
+restore: setup ## Put the database of a stopped system back: the base backup and every commit since
+	@$(LOCAL) restore
 down: ## Stop all of it
 	@if test -x $(BIN)/python; then $(LOCAL) down; fi
 purge: ## Stop all of it and forget its data
@@ -98,7 +102,7 @@ test-kubelet: setup ## Run the tests that need real kubelets (the first time Go 
 	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kubelet)
 
 # ── measuring and breaking ────────────────────────────────────────────────────
-.PHONY: kill-test replay-kill-test kube-kill-test simulate power bench
+.PHONY: kill-test replay-kill-test kube-kill-test upgrade-test simulate power bench
 bench: setup ## Run every benchmark of the core in its short form, against its ranges
 	$(BIN)/python -m tests.benchmarks suite $(BENCH_ARGUMENTS)
 bench-%: setup ## Measure: make bench-pipeline, bench-gateway-load, ...
@@ -107,6 +111,8 @@ kill-test: setup ## Kill processes at random under load: make kill-test N=60 SEE
 	$(BIN)/python -m tests.e2e.kill_test --rounds $(N) --seed $(SEED)
 replay-kill-test: setup ## The same under Philly and Kalos, with preemption, drains and changes of quota
 	$(BIN)/python -m tests.e2e.replay_kill_test --rounds $(N) --seed $(SEED) --device-faults $(FAULTS)
+upgrade-test: setup ## Roll every service from a revision to this one and back under load: make upgrade-test FROM=REV
+	$(BIN)/python -m tests.e2e.upgrade_test --from $(or $(FROM),$(error FROM is a revision of git))
 kube-kill-test: setup ## The same of binder and API server, with lost answers and refusals: make kube-kill-test N=100 SEED=1
 	$(BIN)/python -m tests.kube.kill_test --rounds $(N) --seed $(SEED)
 simulate: setup ## The runtime on fakes in virtual time, with faults by seed: make simulate N=1000 SEED=1

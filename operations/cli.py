@@ -1,4 +1,4 @@
-"""The `muster-ops` command line: check, defragment, replay, dlq."""
+"""The `muster-ops` command line: check, defragment, replay, dlq, republish, recover."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from operations.chaos import app as chaos_app
 from operations.dlq.commands import app as dlq_app
 from operations.failures import Failure, Refused, known, text_of
 from operations.options import DatabaseOption, KafkaOption, OutputOption, PrefixOption
+from operations.recovery import commands as recovery_commands
 from operations.replay import commands as replay_commands
 from shared.ports.errors import Rejected, Transient
 
@@ -31,6 +32,8 @@ CANNOT = 2
 REFUSED = 5
 app.add_typer(dlq_app, name="dlq")
 app.add_typer(chaos_app, name="chaos")
+app.add_typer(recovery_commands.app, name="recover")
+app.command("republish")(recovery_commands.republish)
 
 
 @app.callback()

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from shared.events.grants import READER
+from pydantic import SecretStr
+
+from shared.events.grants import READER, principal_of
 from shared.ports.kafka_access import KafkaAccess, access_of
 
 STATE_FILE: Final = Path(".muster/state.json")
@@ -66,6 +68,18 @@ def find(
         kafka=access_of({**variables, "MUSTER_KAFKA_BOOTSTRAP": bootstrap}),
         prefix=prefix or environment.get("MUSTER_TOPIC_PREFIX") or "muster",
     )
+
+
+def local_users(kafka: str | None = None) -> dict[str, SecretStr]:
+    """Passwords of the broker's users by role, where a local system is the one that is meant."""
+    if kafka or os.environ.get("MUSTER_KAFKA_BOOTSTRAP"):
+        return {}
+    logins = local_state(os.environ, Path.cwd()).get("kafka_logins", {})
+    return {
+        role: SecretStr(variables["MUSTER_KAFKA_PASSWORD"])
+        for role, variables in logins.items()
+        if variables.get("MUSTER_KAFKA_USER") == principal_of(role)
+    }
 
 
 def local_state(environment: Mapping[str, str], folder: Path) -> dict[str, Any]:

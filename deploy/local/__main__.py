@@ -1,4 +1,4 @@
-"""`python -m deploy.local`: up, down, status, logs, demo, compose."""
+"""`python -m deploy.local`: up, down, status, logs, demo, backup, restore, compose."""
 
 import argparse
 import contextlib
@@ -15,6 +15,7 @@ from deploy.local.cache import CHECKOUT
 from deploy.local.health import is_ready
 from deploy.local.processes import LocalError
 from deploy.local.services import on_test_cluster, services_on
+from deploy.local.system import LocalSystem
 
 NOT_UP = 3
 TAIL_LINES = 40
@@ -30,6 +31,8 @@ def main() -> int:
         "status": lambda: status(folder),
         "logs": lambda: logs(folder, getattr(arguments, "process", "")),
         "demo": lambda: demo(folder, quick=getattr(arguments, "quick", False)),
+        "backup": lambda: backup(folder),
+        "restore": lambda: restore(folder),
         "supervise": lambda: supervise(folder),
         "compose": lambda: compose.main(write=getattr(arguments, "write", False)),
     }
@@ -95,10 +98,39 @@ def demo(folder: Path, *, quick: bool) -> int:
     return subprocess.run(command, cwd=CHECKOUT, env=variables, check=False).returncode
 
 
+def backup(folder: Path) -> int:
+    """Take a base backup of the database of a system that is up."""
+    if not supervisor.is_up(folder):
+        print("nothing is up (make up BACKUP=1)", file=sys.stderr)
+        return NOT_UP
+    server = LocalSystem(folder).postgres
+    server.take_backup()
+    print(f"base backup in {server.backup.base}, every commit since in {server.backup.wal}")
+    return 0
+
+
+def restore(folder: Path) -> int:
+    """Put the database of a stopped system back to its last commit, from the backup.
+
+    Raises:
+        LocalError: the system is up, or there is no backup.
+    """
+    if supervisor.is_up(folder):
+        raise LocalError("the system is up: make down")
+    LocalSystem(folder).postgres.restore()
+    print("restored; make up replays every commit since")
+    return 0
+
+
 def supervise(folder: Path) -> int:
     """Be the daemon; `up` starts it."""
     services = services_on(os.environ.get("MUSTER_CLUSTER", ""))
-    supervisor.run(folder, services, on_test_cluster(os.environ.get("MUSTER_KUBE_FOLDER", "")))
+    supervisor.run(
+        folder,
+        services,
+        on_test_cluster(os.environ.get("MUSTER_KUBE_FOLDER", "")),
+        backup=bool(os.environ.get("MUSTER_KEEP_COMMITS")),
+    )
     return 0
 
 
@@ -106,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m deploy.local", description=__doc__)
     parser.add_argument("--folder", type=Path, default=CHECKOUT / ".muster")
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("up", "status", "supervise"):
+    for name in ("up", "status", "backup", "restore", "supervise"):
         commands.add_parser(name)
     commands.add_parser("demo").add_argument("--quick", action="store_true")
     commands.add_parser("down").add_argument("--purge", action="store_true")

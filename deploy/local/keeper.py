@@ -69,6 +69,13 @@ class Keeper:
         if self._thread.is_alive():
             self._thread.join()
 
+    def crash(self) -> None:
+        """End the process as a crash would, for good."""
+        self._stopping.set()
+        self.process.kill()
+        if self._thread.is_alive():
+            self._thread.join()
+
     def _keep(self) -> None:
         delay_seconds = DELAY_SECONDS_MIN
         since = time.monotonic()

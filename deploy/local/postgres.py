@@ -16,6 +16,14 @@ from pathlib import Path
 from typing_extensions import override
 
 from deploy.local.database_server import OPTIONS, DatabaseServer
+from deploy.local.postgres_backup import (
+    MAKE_SLOT,
+    RECEIVER,
+    SLOT,
+    Backup,
+    WalReceiver,
+    base_backup,
+)
 from deploy.local.postgres_binaries import (
     fallback_folder,
     find_binaries,
@@ -69,6 +77,7 @@ class LocalPostgres(Server, DatabaseServer):
         self._user = server_user()
         self.folder = _place(folder.resolve(), self._user)
         self._socket = _socket_folder(self.folder)
+        self.backup = Backup(self.folder / "backup", self.folder / "data")
 
     @cached_property
     def _binaries(self) -> Path:
@@ -83,6 +92,9 @@ class LocalPostgres(Server, DatabaseServer):
         if not (self.folder / "data" / "PG_VERSION").exists():
             self._initialise()
         self._forget_dead()
+        replays = self.backup.replays
+        if self.backup.follows and not replays:
+            self.backup.count_up(self._user)
         self._configure()
         self._program = Program(
             name="postgres",
@@ -96,6 +108,10 @@ class LocalPostgres(Server, DatabaseServer):
         )
         self._program.start()
         wait_ready(self._program, self.answers, seconds=START_SECONDS, busy=self.recovers)
+        if replays:
+            self.backup.begin_anew(self._user)
+            self._program.stop()
+            self.start()
 
     def recovers(self) -> bool:
         """Whether it runs and takes no connections yet: ending it would begin recovery anew."""
@@ -109,6 +125,37 @@ class LocalPostgres(Server, DatabaseServer):
         if self._program:
             self._program.stop()
             self._remove_far_socket()
+
+    def keep_backup(self) -> None:
+        """Before a start: keep every commit in the folder of the backup, too."""
+        self._own()
+        self.backup.keep(self._user)
+
+    def take_backup(self) -> None:
+        """Take a base backup of the running server; raises LocalError."""
+        base_backup(self._binaries, self.backup, self.port, self._password(OWNER), self._user)
+
+    def restore(self) -> None:
+        """Of a stopped server: the base backup, and at the next start every commit since.
+
+        Raises:
+            LocalError: there is no backup.
+        """
+        self.backup.restore(self._user)
+
+    def receiver(self) -> WalReceiver:
+        """What keeps the commits of the running server."""
+        self.execute(MAKE_SLOT)
+        address = ["-h", "127.0.0.1", "-p", str(self.port), "-U", OWNER]
+        how = ["--no-loop", "--no-password", "--synchronous", "-S", SLOT]
+        program = [str(self._binaries / "pg_receivewal"), "-D", str(self.backup.wal)]
+        return WalReceiver(
+            [*program, *address, *how],
+            self.folder / f"{RECEIVER}.log",
+            self._password(OWNER),
+            self._user,
+            self._environment,
+        )
 
     def remove(self) -> None:
         """Delete all data of a stopped server."""
@@ -142,13 +189,17 @@ class LocalPostgres(Server, DatabaseServer):
 
     def _own_folder(self) -> None:
         """Make the folder and the secret in it, belonging to the server's user."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._own()
         password = self.folder / "password"
         password.touch(mode=0o600)
         password.write_text(secrets.token_hex(16))
         if self._user:
-            shutil.chown(self.folder, self._user)
             shutil.chown(password, self._user)
+
+    def _own(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._user:
+            shutil.chown(self.folder, self._user)
 
     def _forget_dead(self) -> None:
         """Drop the lock file of a killed postmaster that nobody reaped: a server believes it."""
@@ -165,7 +216,8 @@ class LocalPostgres(Server, DatabaseServer):
         if self._user:
             shutil.chown(self._socket, self._user)
         settings = SETTINGS.format(port=self.port, socket=self._socket)
-        (self.folder / "data" / "postgresql.auto.conf").write_text(settings)
+        text = settings + self.backup.settings()
+        (self.folder / "data" / "postgresql.auto.conf").write_text(text)
 
 
 def _place(folder: Path, user: str | None) -> Path:

@@ -13,7 +13,8 @@ CLIENT_FILE = "client.json"  # by which `muster` finds its address and key
 class State:
     """Process ids and addresses of a running system; `started` once every process is.
 
-    `kafka_logins`: for each role of `muster-ops` the variables by which it logs in to the broker.
+    `kafka_logins`: for each user of the broker the variables by which it logs in; `muster-ops`
+    has its own there, and those that `muster-ops recover kafka` makes again.
     """
 
     supervisor: int

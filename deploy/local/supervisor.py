@@ -37,8 +37,12 @@ def run(
     folder: Path,
     services: Sequence[Service] = SERVICES,
     overrides: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    backup: bool = False,
 ) -> None:
     """Be the supervisor until SIGTERM; `overrides` are settings by service.
+
+    `backup`: keep every commit of the database beside it, too.
 
     Raises:
         LocalError: one runs already, or the system does not start.
@@ -47,7 +51,7 @@ def run(
     with _owned(folder):
         _make_private(folder)
         state.remove(folder)
-        system = LocalSystem(folder, services=services, overrides=overrides)
+        system = LocalSystem(folder, services=services, overrides=overrides, backup=backup)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop)
         with suppress(_AskedToStop):

@@ -19,10 +19,12 @@ from deploy.local import state
 from deploy.local.cache import CHECKOUT
 from deploy.local.health import is_ready, wait_all_ready
 from deploy.local.kafka import LocalKafka
+from deploy.local.kafka_properties import ADMIN
 from deploy.local.keeper import Keepable, Keeper
 from deploy.local.ports import kept_ports
 from deploy.local.postgres import LocalPostgres
-from deploy.local.prepare import admit, create_topics, migrate
+from deploy.local.postgres_backup import RECEIVER
+from deploy.local.prepare import admit, create_topics, migrate, recover
 from deploy.local.processes import MARK, Program, end_orphans
 from deploy.local.services import (
     CLUSTER,
@@ -36,11 +38,10 @@ from deploy.local.services import (
     Service,
     environment,
 )
-from shared.events.grants import OPERATOR, READER, TEAMS
+from shared.events.grants import READER, TEAMS
 
 SERVICE_STOP_SECONDS = 10
 DATABASE = "muster"
-TOOLS = (READER, OPERATOR)
 
 
 def print_line(line: str) -> None:
@@ -57,6 +58,8 @@ class LocalSystem:
         overrides: settings for a process by its name, on top of what the table says; those
             under `*` go to every process.
         tell: gets one sentence for every start and end of a process.
+        backup: keep every commit of the database beside it, from now on; where that was begun
+            it goes on without being asked for.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class LocalSystem:
         services: Sequence[Service] = SERVICES,
         overrides: Mapping[str, Mapping[str, str]] | None = None,
         tell: Callable[[str], None] = print_line,
+        backup: bool = False,
     ) -> None:
         self.folder = folder.resolve()
         self._services = services
@@ -83,6 +87,8 @@ class LocalSystem:
         self.postgres = LocalPostgres(
             self.folder / POSTGRES, port=ports[POSTGRES], environment=marked
         )
+        if backup:
+            self.postgres.keep_backup()
 
     def start(self) -> None:
         """Start everything in order; what an earlier run left behind is ended first.
@@ -105,9 +111,12 @@ class LocalSystem:
 
     def stop(self) -> None:
         """End everything in order: services together, then the broker and the database."""
+        receiver = self._keepers.pop(RECEIVER, None)  # last, as the database waits for it
         servers = [self._keepers.pop(name) for name in (KAFKA, POSTGRES) if name in self._keepers]
         _together([keeper.stop for keeper in self._keepers.values()])
         _together([keeper.stop for keeper in servers])
+        if receiver is not None:
+            receiver.stop()
         self._keepers.clear()
         self._started = False
         state.remove(self.folder)
@@ -120,6 +129,14 @@ class LocalSystem:
     def kill(self, name: str) -> None:
         """End a process as a crash would; it is started again."""
         self._keepers[name].process.kill()
+
+    def crash(self) -> None:
+        """End everything as a machine that loses its power does; `start` begins again."""
+        keepers = list(self._keepers.values())
+        self._keepers = {}
+        _together([keeper.crash for keeper in keepers])
+        self._started = False
+        state.remove(self.folder)
 
     def runs(self, name: str) -> bool:
         """Whether this process is one of the system's."""
@@ -163,14 +180,33 @@ class LocalSystem:
         servers: list[Keepable] = [self.postgres, self.kafka]
         self._keepers = {server.name: Keeper(server, self._changed) for server in servers}
         _together([keeper.start for keeper in self._keepers.values()])
+        if self.postgres.backup.is_kept and not self.postgres.backup.follows:
+            self._tell(
+                "the database is older than its backup: commits are not kept (make restore)"
+            )
+        elif self.postgres.backup.is_kept:
+            keeper = Keeper(self.postgres.receiver(), self._changed)
+            self._keepers[RECEIVER] = keeper
+            keeper.start()
 
     def _prepare(self) -> None:
         self.postgres.create_roles(ROLES)
-        if not self.postgres.has_database(DATABASE):
+        known = self.postgres.has_database(DATABASE)
+        if not known:
             self.postgres.create_database(DATABASE)
-        migrate(self.postgres.url(database=DATABASE))
+        url = self.postgres.url(database=DATABASE)
+        migrate(url)
+        if known:
+            self._recover_kafka(url)
+            return
         create_topics(self.kafka.administrator)
         admit(self.kafka.administrator, self.kafka.passwords(KAFKA_ROLES))
+
+    def _recover_kafka(self, url: str) -> None:
+        """Changes nothing where the broker has what it had."""
+        told = recover(self.kafka.administrator, self.kafka.passwords(KAFKA_ROLES), url)
+        if not told.startswith("topics made: 0\n"):
+            self._tell(f"the broker had lost its data: {told}")
 
     def _start_services(self) -> None:
         key = self.folder / "admin.key"
@@ -245,7 +281,9 @@ class LocalSystem:
 
     def _logins(self) -> dict[str, dict[str, str]]:
         """Only once the broker is up: before, a new one has no secret to make passwords from."""
-        return {role: self.kafka.access(role).variables() for role in TOOLS}
+        logins = {role: self.kafka.access(role) for role in KAFKA_ROLES}
+        logins[ADMIN] = self.kafka.administrator
+        return {role: access.variables() for role, access in logins.items()}
 
 
 def _together(calls: Sequence[Callable[[], None]]) -> None:

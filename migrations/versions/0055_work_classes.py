@@ -8,7 +8,7 @@ from __future__ import annotations
 from migrations.protocol import execute
 
 revision = "0055"
-down_revision = "0053"
+down_revision = "0054"
 
 GATEWAY_SQL = """
 CREATE TABLE gateway.work_class (

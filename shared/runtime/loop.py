@@ -70,6 +70,8 @@ class Loop:
         self._failpoints = failpoints
         self._beats = beats
         self._stopping = False
+        self._ended_by = ""
+        """What ended the last life, until the next one has begun."""
         self._lost_logs = LostLogs(handler.name, log)
         self._units = Units(
             handler=handler,
@@ -91,8 +93,8 @@ class Loop:
 
     @property
     def why_not_ready(self) -> str:
-        """What a person must know of, a line each; "" for what passes by itself."""
-        return "\n".join(self._lost_logs.sentences)
+        """What a person must know of, a line each, else what ended the last life; "" for none."""
+        return "\n".join(self._lost_logs.sentences) or self._ended_by
 
     def stop(self) -> None:
         """Finish the batch in hand, then return from `run`."""
@@ -130,6 +132,7 @@ class Loop:
         self._polling.forget(restored)
         await self._assign()
         self._lost_logs.over()
+        self._ended_by = ""
         self.ready = True
         self._log.info("ready", **_sizes(restored))
 
@@ -152,6 +155,7 @@ class Loop:
 
     async def _end_life(self, error: MusterError) -> None:
         self.ready = False
+        self._ended_by = str(error)
         self._log.warning("reloading", error=f"{type(error).__name__}: {error}")
         telemetry.RELOADS.labels(self._name, type(error).__name__).inc()
         await self._end(graceful=False)

@@ -18,7 +18,8 @@ from shared.ports.store import Restored
 Place = tuple[str, int]
 """Topic and partition."""
 NEXT_STEP: Final = (
-    "restore a newer backup and restart the service, or accept that it forgets what it told since"
+    "bring the database forward (muster-ops recover postgres), or accept that the service forgets"
+    " what it told since"
 )
 
 

@@ -106,7 +106,7 @@ async def test_a_database_from_a_backup_is_told_before_it_decides_anything(chain
     await _readyz(port, 200, "ready")
 
     assert (20, 10) == (len(before), len(restored))
-    assert ", which is older than the log; restore a newer backup" in told
+    assert ", which is older than the log; bring the database forward" in told
     assert seconds < 15
 
 
@@ -147,6 +147,23 @@ async def test_a_topic_that_has_another_id_is_not_read_on(
     monkeypatch.setattr(reading, "topic_id", another)
     with pytest.raises(Transient, match="was deleted and made again"):
         await subscription.poll(1, 5)
+    await subscription.close()
+
+
+async def test_a_topic_that_is_not_there_any_more_ends_the_reading(
+    kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = KafkaAccess(bootstrap=kafka)
+    await create_topics(access, topic_prefix, [SUBMISSION_COMMANDS])
+    subscription = KafkaSubscription(access, topic_prefix)
+    monkeypatch.setattr(reading, "TOPIC_ID_SECONDS", 0.0)
+    await subscription.assign({(TOPIC, 0): 0})
+    name = SUBMISSION_COMMANDS.on_broker(topic_prefix)
+    client = AdminClient({"bootstrap.servers": kafka})
+    client.delete_topics([name])[name].result(10)
+
+    with pytest.raises(Transient, match=r"no topic .* any more; .*muster-ops recover kafka"):
+        await subscription.poll(1, 10)
     await subscription.close()
 
 

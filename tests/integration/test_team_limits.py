@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from deploy.local.kafka import LocalKafka
 from services.gateway.organisation import team_limits
-from shared.adapters.kafka.admin_client import settings_of
+from shared.adapters.kafka.admin_client import Administration, settings_of
 from shared.adapters.kafka.administration import admit_team, make_grants_so
 from shared.adapters.kafka.client import options
 from shared.adapters.kafka.quotas import NO_QUOTA, quota_of, set_quotas
@@ -174,3 +174,34 @@ async def test_a_broker_that_is_away_is_told_of_in_time():
 
     with pytest.raises(Transient, match=r"nobody at 127\.0\.0\.1:1"):
         await set_quotas(nowhere, {"x": QUOTA})
+
+
+async def test_a_gateway_makes_topics_and_rules_of_teams_again(
+    secured_kafka: LocalKafka,
+    database: Database,
+    prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(team_limits, "TOPICS_SECONDS", 0.2)
+    user = principal_of_team("red", prefix)
+    names = [
+        one.on_broker(prefix) + suffix
+        for one in (team_submissions("red"), team_results("red"))
+        for suffix in ("", DEAD_LETTER_SUFFIX)
+    ]
+    administrator = AdminClient(settings_of(secured_kafka.administrator))
+    async with gateway_of(secured_kafka, database, prefix, **CHOSEN) as gateway:
+        await gateway.call("PATCH", "/v1/teams/red", {})
+        rules = Administration(secured_kafka.administrator)
+        before = rules.found(principal=f"User:{user}")
+        for deleted in administrator.delete_topics(names).values():
+            deleted.result(10)
+        rules.delete(before)
+
+        async def are_there() -> bool:
+            found = await asyncio.to_thread(administrator.list_topics, timeout=5)
+            there = set(names) <= set(found.topics)
+            return there and rules.found(principal=f"User:{user}") == before
+
+        await until(are_there)
+        assert [(256 * MIB, 32 * MIB)] * 4 == sizes(secured_kafka, prefix, "red")

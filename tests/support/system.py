@@ -37,10 +37,13 @@ def launch(
     overrides: Mapping[str, Mapping[str, str]] | None = None,
     leave_out: Sequence[str] = ("fleet",),
     services: Sequence[Service] = SERVICES,
+    backup: bool = False,
 ) -> LocalSystem:
     """A started system with every service ready; the caller stops it."""
     wanted = [one for one in services if one.name not in leave_out]
-    system = LocalSystem(folder, services=wanted, overrides=overrides, tell=_keeper_log(folder))
+    system = LocalSystem(
+        folder, services=wanted, overrides=overrides, tell=_keeper_log(folder), backup=backup
+    )
     system.start()
     try:
         system.wait_ready(90)

@@ -53,6 +53,27 @@ class TeamAccess:
             await admit_team(self._access, team, self._prefix)
             await set_quotas(self._access, self._quotas((team,)))
 
+    async def restore(self, teams: Sequence[str]) -> Sequence[str]:
+        """Make the topics of teams that have none any more, with their grants and quotas.
+
+        The names of these teams. A user of theirs that is gone, too, needs another password.
+        """
+        if not teams or not self._changes_topics:
+            return ()
+        made = await create_topics(
+            self._access,
+            self._prefix,
+            [topic for team in teams for topic in _topics(team)],
+            copies=self._copies,
+            bytes_max=self._topic_bytes_max,
+        )
+        again = [team for team in teams if made & {topic.name for topic in _topics(team)}]
+        if self.keeps_users:
+            for team in again:
+                await admit_team(self._access, team, self._prefix)
+            await set_quotas(self._access, self._quotas(again))
+        return again
+
     async def limit(self, teams: Sequence[str]) -> None:
         """Give teams that have their topics and users the sizes and quotas of today."""
         if self.keeps_users:

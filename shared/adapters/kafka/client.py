@@ -8,7 +8,12 @@ import ssl
 from typing import Any, Final, Protocol
 
 from aiokafka.conn import create_conn
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import (
+    AuthenticationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+)
 
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
@@ -18,6 +23,7 @@ REQUEST_TIMEOUT_MS: Final = 20_000
 START_SECONDS: Final = 10.0
 STOP_SECONDS: Final = 2.0
 ASK_SECONDS: Final = 3.0
+WHERE_LOST: Final = "where the broker has lost its data: muster-ops recover kafka"
 
 
 class Client(Protocol):
@@ -64,14 +70,32 @@ async def refusal(access: KafkaAccess) -> str:
 
     aiokafka tells that to its log alone.
     """
+    error = await _connection_error(access)
+    if error is not None:
+        hint = f"; {WHERE_LOST}" if _is_of_user(error) else ""
+        return f" as {access.user or 'nobody'}: {error}{hint}"
+    return "" if access.user else ": it refuses connections without a user (MUSTER_KAFKA_USER)"
+
+
+async def does_not_know(access: KafkaAccess) -> bool:
+    """Whether a broker answers that it does not know this user with this password."""
+    error = await _connection_error(access)
+    return error is not None and _is_of_user(error)
+
+
+async def _connection_error(access: KafkaAccess) -> Exception | None:
     host, _, port = access.bootstrap.split(",")[0].rpartition(":")
     try:
         async with asyncio.timeout(ASK_SECONDS):
             connection = await create_conn(host, int(port), **login(access))
     except (KafkaError, TimeoutError, OSError) as error:
-        return f" as {access.user or 'nobody'}: {error}"
+        return error
     connection.close()
-    return "" if access.user else ": it refuses connections without a user (MUSTER_KAFKA_USER)"
+    return None
+
+
+def _is_of_user(error: Exception) -> bool:
+    return isinstance(error, (AuthenticationFailedError, SaslAuthenticationFailed))
 
 
 async def stop(client: Any) -> None:  # noqa: ANN401  # aiokafka is untyped

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import struct
 from collections.abc import Collection, Mapping
 from typing import Final, Protocol
@@ -17,7 +16,14 @@ from aiokafka.errors import (
 )
 from aiokafka.structs import ConsumerRecord
 
-from shared.adapters.kafka.client import REQUEST_TIMEOUT_MS, options, start, stop
+from shared.adapters.kafka.client import (
+    REQUEST_TIMEOUT_MS,
+    WHERE_LOST,
+    does_not_know,
+    options,
+    start,
+    stop,
+)
 from shared.adapters.kafka.topic_ids import topic_id
 from shared.adapters.kafka.unpacking import Unpacking
 from shared.ports.errors import Transient
@@ -33,6 +39,8 @@ UNKNOWN_SECONDS: Final = 0.1
 """Before a broker that does not know the topic is asked again."""
 TOPIC_ID_SECONDS: Final = 5.0
 """Between two looks at the id of a topic that is read."""
+AGAIN_SECONDS: Final = 1.0
+"""The same after a broker did not tell it."""
 CAREFUL_RECORDS: Final = 2_000
 """Records read one by one after one that could not be read."""
 UNREADABLE: Final = (
@@ -128,7 +136,7 @@ class TopicReader:
             who = self._access.user or "nobody"
             raise Transient(
                 f"consumer: nothing is told of {self._name}: there is no such topic, or {who} may"
-                f" not read it ({type(error).__name__})"
+                f" not read it ({type(error).__name__}); {WHERE_LOST}"
             ) from error
         return {
             place.partition: PartitionLog(
@@ -169,17 +177,26 @@ class TopicReader:
         """A topic made again in its place would be read on at the offset of the old one.
 
         Raises:
-            Transient: it has another id than at the beginning.
+            Transient: it has another id than at the beginning, is not there any more, or the
+                broker does not know the user that has read from it.
         """
         now = asyncio.get_running_loop().time()
         if now - self._id_asked_at < TOPIC_ID_SECONDS:
             return
         self._id_asked_at = now
-        with contextlib.suppress(KafkaError, OSError, TimeoutError):  # asked again later
+        try:
             async with asyncio.timeout(ACCESS_SECONDS):
                 found = await topic_id(self._consumer, self._name)
-            if found != self._topic_id:
-                raise Transient(f"{self._name} was deleted and made again")
+        except UnknownTopicOrPartitionError as error:
+            raise Transient(f"there is no topic {self._name} any more; {WHERE_LOST}") from error
+        except (KafkaError, OSError, TimeoutError) as error:
+            if await does_not_know(self._access):
+                who = self._access.user
+                raise Transient(f"the broker does not know {who}; {WHERE_LOST}") from error
+            self._id_asked_at -= TOPIC_ID_SECONDS - AGAIN_SECONDS  # a broker that is away
+            return
+        if found != self._topic_id:
+            raise Transient(f"{self._name} was deleted and made again")
 
     def _step_over(self, error: Exception, *, found: bool) -> None:
         """Go back and read one by one; the one that cannot be read then is passed on empty.

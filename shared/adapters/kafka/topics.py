@@ -38,10 +38,11 @@ async def create_topics(
     *,
     copies: TopicCopies = ONE_COPY,
     bytes_max: int = 0,
-) -> None:
+) -> frozenset[str]:
     """Create `topics` and their dead-letter topics; idempotent, those that exist stay as they are.
 
-    Each partition keeps `bytes_max`; 0: no limit but the hours of the table.
+    Each partition keeps `bytes_max`; 0: no limit but the hours of the table. Returns the names,
+    without prefix, of those that were not there.
 
     Raises:
         Transient: the broker refused one, with its error code (aiokafka does not raise).
@@ -58,6 +59,9 @@ async def create_topics(
     for name, code, *why in reply.topic_errors:
         if code not in (0, ALREADY_EXISTS):
             raise Transient(f"topic {name}: error {code} {' '.join(map(str, why))}")
+    return frozenset(
+        name.removeprefix(f"{prefix}.") for name, code, *_ in reply.topic_errors if code == 0
+    )
 
 
 def _with_dead_letters(topic: Topic, prefix: str, copies: TopicCopies) -> list[NewTopic]:

@@ -213,3 +213,25 @@ async def test_a_second_process_of_a_slot_ends_and_takes_no_turns(world, monkeyp
         await asyncio.wait_for(world.task, 2)
     world.task = None
     assert world.shard.epoch == 0
+
+
+async def test_what_ended_the_last_life_is_told_until_the_next_one_has_begun(world):
+    world.begin()
+    await world.until(lambda: world.loop.ready)
+    told = world.loop.why_not_ready
+    failing = True
+    load = world.handler.load
+
+    async def away(reader):
+        if failing:
+            raise Transient("there is no topic muster.x any more")
+        await load(reader)
+
+    world.handler.load = away
+    world.opened._broken = LeaseLost("could not renew in time")
+    await world.until(lambda: "no topic muster.x" in world.loop.why_not_ready)
+    assert not world.loop.ready
+    failing = False
+    await world.until(lambda: world.loop.ready)
+
+    assert "" == told == world.loop.why_not_ready

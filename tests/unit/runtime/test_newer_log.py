@@ -46,8 +46,8 @@ async def test_an_older_database_is_told_with_the_numbers_and_the_next_step():
 
     assert {
         FACTS: "quota.facts.v1 partition 0: the newest record of quota is number 42, and 42 is"
-        " next in its database, which is older than the log; restore a newer backup and"
-        " restart the service, or accept that it forgets what it told since:"
+        " next in its database, which is older than the log; bring the database forward"
+        " (muster-ops recover postgres), or accept that the service forgets what it told since:"
         " UPDATE quota.watermark SET next_seq = 43, acked_seq = 42"
         " WHERE shard = 'cell-0' AND next_seq <= 42"
     } == caught.value.sentences

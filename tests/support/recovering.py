@@ -1,0 +1,85 @@
+"""What tests of a store that went back share: a load by HTTP, and how soon it is named."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Collection
+from typing import Any
+
+import aiohttp
+
+from deploy.local.system import LocalSystem
+from shared.events.envelope import workload_id
+from tests.support.system import TEAM, Stage
+from tests.support.work import submissions
+
+NAMED_SECONDS_MAX = 15.0
+HEALED_SECONDS_MAX = 60.0
+SETTLE_SECONDS = 60.0
+DECIDE = frozenset({"admission", "quota", "placement", "binder"})
+ENDED = "SELECT count(*) FROM gateway.workload WHERE state = 'succeeded'"
+
+
+class HttpLoad:
+    """Submissions by HTTP at a steady rate until stopped; `accepted` have a 202."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        self._stage = stage
+        self._name = name
+        self._stopping = asyncio.Event()
+        self.accepted: list[str] = []
+
+    async def run(self) -> None:
+        """Until stopped; what is not accepted is sent again with the same key."""
+        number = 0
+        while not self._stopping.is_set():
+            batch = list(submissions(5, number, run_seconds=2))
+            await asyncio.gather(
+                *(self._post(f"{self._name}-{number + n}", spec) for n, spec in enumerate(batch))
+            )
+            number += len(batch)
+            await asyncio.sleep(0.3)
+
+    async def _post(self, key: str, spec: Any) -> None:
+        while not self._stopping.is_set():
+            if await self._stage.submit_http(spec, key) == 202:
+                self.accepted.append(workload_id(TEAM, key))
+                return
+            await asyncio.sleep(0.3)
+
+    def stop(self) -> None:
+        """After what is under way."""
+        self._stopping.set()
+
+
+def operations(system: LocalSystem, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and answer of `muster-ops ARGUMENTS -o json`."""
+    command = [sys.executable, "-m", "operations", *arguments, "-o", "json"]
+    environment = {**os.environ, "MUSTER_HOME": str(system.folder)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+async def named_seconds(system: LocalSystem, services: Collection[str], command: str) -> float:
+    """Until each of them demands the command on /readyz."""
+    started = time.monotonic()
+    left = set(services)
+    async with aiohttp.ClientSession() as http:
+        while left and time.monotonic() - started < 40:
+            for name in list(left):
+                try:
+                    async with http.get(f"{system.url(name)}/readyz") as reply:
+                        text = await reply.text()
+                except (aiohttp.ClientError, OSError):
+                    continue
+                if reply.status == 503 and command in text:
+                    left.discard(name)
+            await asyncio.sleep(0.1)
+    assert not left, f"not named by {left}"
+    return time.monotonic() - started
