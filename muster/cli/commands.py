@@ -38,7 +38,7 @@ def _module(name: str) -> ModuleType:
             return _of_its_name(name)
 
 
-def _of_its_name(name: str) -> ModuleType:  # noqa: C901, PLR0911  # one for each module
+def _of_its_name(name: str) -> ModuleType:  # noqa: C901, PLR0911, PLR0912  # one for each module
     match name:
         case "run":
             from muster.cli import running

@@ -189,7 +189,14 @@ def test_rules_and_dashboards_are_those_of_the_repository():
 @pytest.mark.parametrize("values", [TRY, OUTSIDE, ALL], ids=lambda path: path.stem)
 def test_the_server_takes_every_object(kube: KubeCluster, kube_namespace: str, values: Path):
     """The objects of an operator that is not installed here are left out."""
-    words = ["--namespace", kube_namespace, "--values", values, "--set", WITHOUT_OPERATOR]
+    words: list[str | Path] = [
+        "--namespace",
+        kube_namespace,
+        "--values",
+        values,
+        "--set",
+        WITHOUT_OPERATOR,
+    ]
     done = helm(
         "install", RELEASE, CHART, "--dry-run=server", *words, kubeconfig=kube.kubeconfig()
     )
@@ -206,7 +213,7 @@ def test_the_server_takes_every_object(kube: KubeCluster, kube_namespace: str, v
 def test_what_is_installed_and_upgraded_leaves_nothing_when_it_is_removed(
     kube: KubeCluster, kube_namespace: str
 ):
-    place = ["--namespace", kube_namespace, "--values", TRY]
+    place: list[str | Path] = ["--namespace", kube_namespace, "--values", TRY]
     config = kube.kubeconfig()
     before = left(kube, kube_namespace)
     installed = helm("install", RELEASE, CHART, *place, kubeconfig=config)
@@ -215,7 +222,7 @@ def test_what_is_installed_and_upgraded_leaves_nothing_when_it_is_removed(
         first = secret_of(kube, kube_namespace)
         # No pod is scheduled here, so the hook would wait: what it is is looked at alone.
         setting = "settings.placement.MUSTER_SHUN_SECONDS=30"
-        change = ["upgrade", RELEASE, CHART, *place, "--set-string", setting]
+        change: list[str | Path] = ["upgrade", RELEASE, CHART, *place, "--set-string", setting]
         planned = helm(*change, "--dry-run=server", "--output", "json", kubeconfig=config)
         upgraded = helm(*change, "--no-hooks", kubeconfig=config)
         assert upgraded.returncode == 0, upgraded.stderr

@@ -40,7 +40,7 @@ def test_an_hour_takes_no_time():
 
 
 def test_a_killed_process_does_nothing_more_not_even_its_finally():
-    seen = []
+    seen: list[int] = []
 
     async def story():
         process = Process("p")
@@ -56,7 +56,7 @@ def test_a_killed_process_does_nothing_more_not_even_its_finally():
 
 
 def test_a_paused_process_goes_on_late():
-    seen = []
+    seen: list[int] = []
 
     async def story():
         process = Process("p")
