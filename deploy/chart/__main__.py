@@ -25,6 +25,7 @@ from shared.events.grants import FLEET, TEAMS, principal_of
 
 FILES: Final = CHECKOUT / "deploy" / "chart" / "muster" / "files"
 RULES: Final = CHECKOUT / "deploy" / "prometheus" / "rules"
+POLICIES: Final = CHECKOUT / "deploy" / "kube" / "policies"
 KAFKA_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 HOST, PASSWORD = "@HOST@", "@PASSWORD@"  # places that the chart fills in
@@ -34,6 +35,10 @@ def files() -> dict[str, str]:
     """The text of each file by its path in `FILES`."""
     copies = {f"rules/{path.name}": path.read_text() for path in sorted(RULES.glob("*.yml"))}
     copies |= {f"dashboards/{one.name}": one.read_text() for one in DASHBOARDS.glob("*.json")}
+    copies |= {
+        f"policies/{one.relative_to(POLICIES).as_posix()}": one.read_text()
+        for one in POLICIES.rglob("*.yaml")
+    }
     return copies | {
         "services.json": _json([_process(one) for one in services_on("kubernetes")]),
         "principals.json": _json(_principals()),

@@ -26,7 +26,7 @@ from tests.support.recovering import (
 from tests.support.system import TEAM, Stage, launch
 from tests.support.work import fleet, submissions
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
 LEFT_OUT = ("fleet", "monitoring", "preemption")
 NODES = 24
 KAFKA_TOO_SECONDS = 30.0
