@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -38,9 +37,14 @@ Object = dict[str, Any]
 
 
 def helm(*words: str | Path, kubeconfig: Path | None = None) -> subprocess.CompletedProcess[str]:
+    # As an argument: the variable is a list parted by colons, which a folder of tests may have.
     return subprocess.run(
-        [str(programs(HELM) / "helm"), *map(str, words)],
-        env={**os.environ, "KUBECONFIG": str(kubeconfig or "/dev/null")},
+        [
+            str(programs(HELM) / "helm"),
+            *map(str, words),
+            "--kubeconfig",
+            kubeconfig or "/dev/null",
+        ],
         capture_output=True,
         text=True,
         timeout=120,
