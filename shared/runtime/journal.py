@@ -98,4 +98,6 @@ class Journal:
                 raw[kind, key] = value
         for place, value in raw.items():
             if bytes(value) != b"null":
-                self._live[place] = self._decoders[place[0]].decode(value)
+                decoder = self._decoders.get(place[0])
+                # A kind of a newer version is kept as it is, so that a version can go back.
+                self._live[place] = decoder.decode(value) if decoder else value.copy()
