@@ -55,7 +55,7 @@ class NewerLog:
         newest = await self._written.newest(self._places, self._service)
         sentences = {
             place: self._sentence(place, number, restored)
-            for place, number in newest.items()
+            for place, number in sorted(newest.items())
             if number >= restored.next_seq
         }
         if sentences:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from deploy.local.processes import free_port
 from shared.adapters.kafka import KafkaSubscription, reading
 from shared.adapters.kafka.topics import create_topics
-from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS
+from shared.events.topics import AUDIT_FACTS, QUEUE_FACTS, SUBMISSION_COMMANDS
 from shared.ports.errors import Transient
 from shared.ports.kafka_access import KafkaAccess
 from tests.support.chain import Chain
@@ -98,15 +98,17 @@ async def test_a_database_from_a_backup_is_told_before_it_decides_anything(chain
 
     port = free_port()
     chain.start("admission", http_port=port)
-    topic = QUEUE_FACTS.name
+    seals, facts = AUDIT_FACTS["admission"].name, QUEUE_FACTS.name
+    newest = "partition 0: the newest record of admission is"
     began = time.monotonic()
-    told = await _readyz(port, 503, f"{topic} partition 0: the newest record of admission is")
+    told = await _readyz(port, 503, f"{seals} {newest}")
     seconds = time.monotonic() - began
     restored = chain.effects("admission")
     for sentence in told.splitlines():
         chain.database.execute(sentence[sentence.index("UPDATE") :])
     await _readyz(port, 200, "ready")
 
+    assert f"\n{facts} {newest}" in told
     assert (20, 10) == (len(before), len(restored))
     assert ", which is older than the log; bring the database forward" in told
     assert seconds < 15, told
