@@ -4,12 +4,12 @@ A chart reads nothing outside its own folder. So processes, rights, rules and da
 into it here, and `make check` fails while a copy is stale.
 """
 
-import argparse
 import json
 import sys
 from pathlib import Path
 from typing import Any, Final
 
+from deploy.generated import run
 from deploy.kube.control_plane import MANIFESTS
 from deploy.local.cache import CHECKOUT
 from deploy.local.kafka_properties import ADMIN, Listener, broker_properties
@@ -89,40 +89,9 @@ def _json(value: object) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
-def stale(folder: Path, wanted: dict[str, str]) -> list[str]:
-    """Files that are missing, out of date, or of nothing that is there any more."""
-    present = {
-        path.relative_to(folder).as_posix(): path.read_text()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-    return sorted(name for name in {*wanted, *present} if wanted.get(name) != present.get(name))
-
-
 def main(arguments: list[str] | None = None, folder: Path = FILES) -> int:
     """Write the files, or say which are stale; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m deploy.chart")
-    choice = parser.add_mutually_exclusive_group(required=True)
-    choice.add_argument("--write", action="store_true")
-    choice.add_argument("--check", action="store_true")
-    write = parser.parse_args(arguments).write
-    wanted = files()
-    wrong = stale(folder, wanted)
-    if write:
-        for name in wrong:
-            _put(folder / name, wanted.get(name))
-        return 0
-    for name in wrong:
-        print(f"{folder.name}/{name} is stale: run `make generated`", file=sys.stderr)
-    return 1 if wrong else 0
-
-
-def _put(path: Path, text: str | None) -> None:
-    if text is None:
-        path.unlink()
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    return run("deploy.chart", arguments, folder, files(), "make generated")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from deploy.chart import __main__ as generator
+from deploy.generated import stale
 from deploy.kube.programs import HELM, programs
 from deploy.local.cache import CHECKOUT
 from deploy.local.services import services_on
@@ -170,7 +171,7 @@ def test_copies_are_those_of_their_source_and_a_stale_one_is_told(tmp_path: Path
     generator.main(["--write"], tmp_path)
     (tmp_path / "rules" / "teams.yml").write_text("groups: []\n")
     (tmp_path / "old.json").write_text("{}")
-    assert generator.stale(tmp_path, generator.files()) == ["old.json", "rules/teams.yml"]
+    assert stale(tmp_path, generator.files()) == ["old.json", "rules/teams.yml"]
     generator.main(["--write"], tmp_path)
     assert generator.main(["--check"], tmp_path) == 0
 
