@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.core.health.device import DeviceState
+from shared.core.health.device import OUT_OF_SERVICE, DeviceState
 from shared.core.model.reason import Reason
 from shared.core.model.wording import moment
 from shared.core.notifications.events import NoticeKind, Severity
@@ -37,6 +37,29 @@ def notice_of(event: Event) -> Notice | None:
     return None if make is None else make(event, event.payload)
 
 
+def _notice(
+    event: Event,
+    kind: NoticeKind,
+    *,
+    severity: Severity,
+    text: str,
+    fields: dict[str, str | int],
+    team: str = "",
+    command: str = "",
+) -> Notice:
+    """Of a fact: known by its id, at its time; without a team it is of the fleet."""
+    return Notice(
+        id=event.id,
+        kind=kind,
+        severity=severity,
+        team=team,
+        at_ms=event.time_ms,
+        text=text,
+        command=command,
+        fields=fields,
+    )
+
+
 def _workload(
     event: Event, fact: workloads.WorkloadFact, kind: NoticeKind, severity: Severity, text: str
 ) -> Notice:
@@ -50,12 +73,11 @@ def _workload(
     }
     if isinstance(fact, workloads.WorkloadFailed):
         fields["exit_code"] = fact.exit_code
-    return Notice(
-        id=event.id,
-        kind=kind,
+    return _notice(
+        event,
+        kind,
         severity=severity,
         team=fact.team,
-        at_ms=event.time_ms,
         text=f"workload {fact.workload_id} {text}",
         command=f"muster why {fact.workload_id}",
         fields=fields,
@@ -93,12 +115,11 @@ def _evicted(event: Event, fact: workloads.WorkloadEvicted) -> Notice:
 
 
 def _rejected(event: Event, fact: workloads.WorkloadRejected) -> Notice:
-    return Notice(
-        id=event.id,
-        kind=NoticeKind.REJECTED,
+    return _notice(
+        event,
+        NoticeKind.REJECTED,
         severity=Severity.WARNING,
         team=fact.team,
-        at_ms=event.time_ms,
         text=f"submission {fact.workload_id} was rejected",
         command=f"muster why {fact.workload_id}",
         fields={"workload_id": fact.workload_id, "name": fact.name, "message": fact.message},
@@ -114,12 +135,11 @@ def _idle(event: Event, fact: idleness.IdlenessNoticed) -> Notice | None:
     )
     if fact.release_at_ms:
         text += f"; it is released at about {moment(fact.release_at_ms)} if this goes on"
-    return Notice(
-        id=event.id,
-        kind=NoticeKind.IDLE_WARNED,
+    return _notice(
+        event,
+        NoticeKind.IDLE_WARNED,
         severity=Severity.WARNING,
         team=fact.team,
-        at_ms=event.time_ms,
         text=text,
         command=f"muster cancel {fact.workload_id}",
         fields={
@@ -134,12 +154,11 @@ def _idle(event: Event, fact: idleness.IdlenessNoticed) -> Notice | None:
 
 def _budget(event: Event, fact: quotas.BudgetWarned) -> Notice:
     spent = fact.threshold_percent >= 100  # noqa: PLR2004  # per cent
-    return Notice(
-        id=event.id,
-        kind=NoticeKind.BUDGET,
+    return _notice(
+        event,
+        NoticeKind.BUDGET,
         severity=Severity.CRITICAL if spent else Severity.WARNING,
         team=fact.team,
-        at_ms=event.time_ms,
         text=f"team {fact.team} has spent {fact.threshold_percent} % of its budget ({fact.month})",
         command=f"muster usage -t {fact.team}",
         fields={
@@ -151,21 +170,16 @@ def _budget(event: Event, fact: quotas.BudgetWarned) -> Notice:
     )
 
 
-_OUT: Final = frozenset((DeviceState.QUARANTINED, DeviceState.LOST, DeviceState.FAILED))
-
-
 def _device(event: Event, fact: nodes.DeviceHealthChanged) -> Notice | None:
     if not fact.done:
         return None
-    severity = Severity.CRITICAL if fact.after in _OUT else Severity.WARNING
+    severity = Severity.CRITICAL if fact.after in OUT_OF_SERVICE else Severity.WARNING
     if fact.after is DeviceState.HEALTHY:
         severity = Severity.INFO
-    return Notice(
-        id=event.id,
-        kind=NoticeKind.GPU_HEALTH,
+    return _notice(
+        event,
+        NoticeKind.GPU_HEALTH,
         severity=severity,
-        team="",
-        at_ms=event.time_ms,
         text=f"GPU {fact.gpu} of node {fact.node} is {fact.after.value}, by rule {fact.rule}",
         command=f"muster nodes {fact.node}",
         fields={
@@ -180,12 +194,10 @@ def _device(event: Event, fact: nodes.DeviceHealthChanged) -> Notice | None:
 
 
 def _silent(event: Event, fact: nodes.NodeSilent) -> Notice:
-    return Notice(
-        id=event.id,
-        kind=NoticeKind.NODE_SILENT,
+    return _notice(
+        event,
+        NoticeKind.NODE_SILENT,
         severity=Severity.CRITICAL,
-        team="",
-        at_ms=event.time_ms,
         text=f"the agent of node {fact.node} is not heard since {moment(fact.since_ms)}",
         command=f"muster nodes {fact.node}",
         fields={"node": fact.node, "since_ms": fact.since_ms},
@@ -194,12 +206,10 @@ def _silent(event: Event, fact: nodes.NodeSilent) -> Notice:
 
 def trial_notice(event: Event, fact: notifications.TryDestination) -> Notice:
     """What an operator asked for."""
-    return Notice(
-        id=event.id,
-        kind=NoticeKind.TEST,
+    return _notice(
+        event,
+        NoticeKind.TEST,
         severity=Severity.INFO,
-        team="",
-        at_ms=event.time_ms,
         text="this is a test: Muster reaches you",
         fields={"destination": fact.name, "by": fact.by},
     )

@@ -12,7 +12,6 @@ import errno
 import socket
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -20,7 +19,6 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from shared.core.notifications.addresses import (
     Network,
     is_plain,
-    literal_of,
     problem_of_address,
     problem_of_url,
 )
@@ -97,15 +95,10 @@ class HttpWebhooks:
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> WebhookAnswer:
-        """See the port. A literal address is judged here: aiohttp resolves none."""
+        """See the port. A literal address is judged with its URL: aiohttp resolves none."""
         problem = problem_of_url(url, self._networks)
         if problem:
             return WebhookAnswer(problem=f"the URL {problem}")
-        host = urlsplit(url).hostname or ""
-        if literal_of(host) is not None:
-            problem = problem_of_address(host, self._networks, plain=is_plain(url))
-            if problem:
-                return WebhookAnswer(problem=f"{host} {problem}")
         self._names.plain = is_plain(url)
         try:
             return await self._post(url, headers, body)
