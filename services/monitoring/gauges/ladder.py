@@ -11,10 +11,9 @@ from prometheus_client.core import Metric
 from services.monitoring.gauges.families import Labels, gauge
 from services.monitoring.memory import LadderStep, MonitoringMemory
 from shared.core.health.breaker import HOUR_MS
-from shared.core.health.device import DeviceState
+from shared.core.health.device import OUT_OF_SERVICE
 from shared.core.health.events import HealthEventKind as Kind
 
-OUT: Final = frozenset({DeviceState.QUARANTINED, DeviceState.LOST, DeviceState.FAILED})
 CLASSES: Final = ("reset", "memory", "link", "node", "slice", "heat", "check")
 _OF_RULE: Final = {
     "xid-link-again": "link",
@@ -46,7 +45,7 @@ def families(memory: MonitoringMemory, now_ms: int) -> Iterator[Metric]:
     )
     oldest: dict[Labels, float] = {(one.flavor,): 0.0 for one in nodes.values()}
     for (name, _), step in memory.steps.copy().items():
-        if step.state in OUT and name in nodes:
+        if step.state in OUT_OF_SERVICE and name in nodes:
             flavor = nodes[name].flavor
             counts[flavor, class_of(step.rule)] += 1
             oldest[flavor,] = max(oldest[flavor,], _seconds(step, now_ms))

@@ -44,6 +44,8 @@ _TEXTS: Final = {
     HealthEventKind.CHECK_FAILED: "its check failed with exit code {code}",
 }
 TAKES_WORK: Final = frozenset({DeviceState.HEALTHY, DeviceState.SUSPECT})
+OUT_OF_SERVICE: Final = frozenset({DeviceState.QUARANTINED, DeviceState.LOST, DeviceState.FAILED})
+"""Nothing runs there, and nothing will before something is done about it."""
 
 
 class Sign(Value, frozen=True, kw_only=True):

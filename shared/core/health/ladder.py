@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from shared.core.health.device import EVIDENCE_MAX, DeviceHealth, DeviceState, Sign
+from shared.core.health.device import EVIDENCE_MAX, OUT_OF_SERVICE, DeviceHealth, DeviceState, Sign
 from shared.core.health.events import HealthEventKind as Kind
 from shared.core.health.xid import NO_OVERRIDES, XidClass, class_of
 from shared.core.model.value import Value, replace
@@ -65,9 +65,7 @@ DRAINS: Final = frozenset(
 """Remedies that stop what runs on the device."""
 _SUSPECTS: Final = frozenset({Remedy.SUSPECT, Remedy.DRAIN_SLICE})
 _RETURNS: Final = frozenset({Remedy.RESET_SEEN, Remedy.PROVE, Remedy.REFUSE})
-_OUT: Final = frozenset(
-    {DeviceState.DRAINING, DeviceState.QUARANTINED, DeviceState.LOST, DeviceState.FAILED}
-)
+_OUT: Final = OUT_OF_SERVICE | {DeviceState.DRAINING}
 _OF_CLASS: Final = {
     XidClass.NOTE: Remedy.NOTE,
     XidClass.APP: Remedy.NOTE,
