@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from services.monitoring.memory import CLASS, MonitoringMemory
 from services.monitoring.use_memory import ClassUse, NodeUse
+from shared.core.quota.cost import DAY_MS
 from shared.core.rightsize import memory_class
 from shared.core.usage import UNREAD, WHOLE_MASK, UseAmounts
 from shared.events.usage import WorkClassUse
@@ -86,7 +88,7 @@ class LikeWork:
         """What there is to tell, in messages."""
         over, self._over = self._over, []
         told = [_wire(one) for one in over]
-        for key, since_ms in list(self._changed.items())[:TOLD_AT_ONCE]:
+        for key, since_ms in list(islice(self._changed.items(), TOLD_AT_ONCE)):
             if now_ms - since_ms < TELL_MS:
                 break
             del self._changed[key]
@@ -156,7 +158,7 @@ class LikeWork:
 
 def week_of(at_ms: int) -> int:
     """The day (since 1970-01-01, UTC) of the Monday before."""
-    day = at_ms // 86_400_000
+    day = at_ms // DAY_MS
     return day - (day + 3) % 7
 
 
