@@ -1,4 +1,4 @@
-"""`muster-ops republish` and `muster-ops recover kafka`."""
+"""`muster-ops republish`, `muster-ops recover kafka` and `muster-ops recover postgres`."""
 
 from __future__ import annotations
 

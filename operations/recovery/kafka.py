@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from pydantic import SecretStr
 
@@ -19,19 +19,28 @@ from operations.configuration import Addresses
 from operations.recovery.outboxes import Chosen, Outboxes
 from operations.recovery.republish import Tell, republish
 from shared.adapters.kafka import KafkaPublisher
+from shared.adapters.kafka.admin_client import Administration
 from shared.adapters.kafka.administration import admit_team, make_grants_so, set_passwords
 from shared.adapters.kafka.current_ids import current_ids
 from shared.adapters.kafka.topics import create_topics
-from shared.events.grants import grants, principal_of
-from shared.events.topics import DEAD_LETTER_SUFFIX, TOPICS, team_results, team_submissions
+from shared.events.grants import grants, principal_of, principal_of_team
+from shared.events.topics import (
+    DEAD_LETTER_SUFFIX,
+    GPU_FACTS,
+    NODE_FACTS,
+    TOPICS,
+    USAGE_FACTS,
+    team_results,
+    team_submissions,
+)
 from shared.ports.errors import Transient
-from shared.ports.kafka_access import TopicCopies
+from shared.ports.kafka_access import KafkaAccess, TopicCopies
 from shared.ports.publisher import Publisher
 from shared.ports.store import OutboxRow
 
 TRIES: Final = 20
 PAUSE_SECONDS: Final = 0.5
-WITHOUT_OUTBOX: Final = ("node.facts.v1", "usage.facts.v1", "gpu.facts.v1")
+WITHOUT_OUTBOX: Final = tuple(one.name for one in (NODE_FACTS, USAGE_FACTS, GPU_FACTS))
 """Agents tell them, and tell them again by themselves."""
 
 
@@ -176,11 +185,8 @@ async def _admit(addresses: Addresses, passwords: Mapping[str, SecretStr], repor
     )
 
 
-def teams_without_user(access: Any, prefix: str, teams: Sequence[str]) -> list[str]:  # noqa: ANN401  # KafkaAccess
+def teams_without_user(access: KafkaAccess, prefix: str, teams: Sequence[str]) -> list[str]:
     """Teams whose user the broker does not know: only they and it had the password."""
-    from shared.adapters.kafka.admin_client import Administration
-    from shared.events.grants import principal_of_team
-
     administration = Administration(access)
     return [one for one in teams if not administration.has_user(principal_of_team(one, prefix))]
 

@@ -17,7 +17,7 @@ from shared.adapters.kafka import KafkaNewest
 from shared.adapters.kafka.client import login
 from shared.runtime.newer_log import written_by
 
-TERMINAL: Final = {
+MEANWHILE: Final = {
     "muster.workload.succeeded.v1": "ended",
     "muster.workload.failed.v1": "ended",
     "muster.workload.cancelled.v1": "ended",
@@ -101,7 +101,7 @@ async def _unknown(addresses: Addresses, behind: Collection[Behind]) -> dict[str
     seen: set[str] = set()
     for record in log.on("workload.facts.v1"):
         first = firsts.get(f"{CELL}{record.partition}")
-        what = TERMINAL.get(record.type)
+        what = MEANWHILE.get(record.type)
         if what and first is not None and record.sequence >= first and record.id not in seen:
             seen.add(record.id)
             counts[what] += 1
