@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from services.monitoring import fleet
-from services.monitoring.gauges import idle, ladder, queues, states
+from services.monitoring.gauges import idle, ladder, queues, room, states
 from services.monitoring.gauges.families import Labels, gauge, gpus
 from services.monitoring.labels import Capped
 from services.monitoring.memory import MonitoringMemory
@@ -46,7 +46,9 @@ class Gauges(Collector):
         memory = self._memory()
         yield from self._waiting(memory)
         yield from queues.families(memory, self._clock.now_ms())
-        yield from states.families(memory)
+        standing = states.standing_of(memory)
+        yield from states.families(standing)
+        yield from room.families(standing)
         yield from ladder.families(memory, self._clock.now_ms())
         yield from idle.families(memory, self._clock.now_ms(), self._team)
         yield from self._capacity(memory)

@@ -12,6 +12,7 @@ from typing import Final
 from prometheus_client.core import Metric
 
 from services.monitoring.gauges.families import Labels, gauge
+from services.monitoring.gauges.states import Standing
 from services.monitoring.memory import NodeHealth
 from shared.core.model.nouns import Level
 
@@ -19,19 +20,19 @@ ANY: Final = "any"
 """The level of a gang that may lie wherever its flavor has nodes."""
 
 
-def families(nodes: Mapping[str, NodeHealth], free: Mapping[str, int]) -> Iterator[Metric]:
-    """The gauges; `free` has the wholly free GPUs of each node. O(nodes)."""
-    present = {name: one for name, one in nodes.items() if one.present}
+def families(standing: Standing) -> Iterator[Metric]:
+    """The gauges. O(nodes)."""
+    nodes, free = standing.nodes, standing.free
     text = (
         "GPUs of the largest gang that fits into one domain of a level now, by wholly free GPUs;"
         " a node that does not name its domain is one of its own, level any is the whole flavor."
     )
-    yield gauge("muster_largest_gang_gpus", text, "flavor level", largest(present, free))
+    yield gauge("muster_largest_gang_gpus", text, "flavor level", largest(nodes, free))
     text = (
         "Share of the wholly free GPUs that lie on nodes that are partly held, and so serve no pod"
         " that asks for a whole node; 0 where none is free."
     )
-    yield gauge("muster_fragmentation_ratio", text, "flavor", stranded(present, free))
+    yield gauge("muster_fragmentation_ratio", text, "flavor", stranded(nodes, free))
 
 
 def largest(nodes: Mapping[str, NodeHealth], free: Mapping[str, int]) -> dict[Labels, float]:

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 from prometheus_client.core import Metric
 
 from services.monitoring import fleet
-from services.monitoring.gauges import room
 from services.monitoring.gauges.families import gauge, gpus
 from services.monitoring.memory import Devices, LadderStep, MonitoringMemory, NodeHealth
 from shared.core.health.device import TAKES_WORK, DeviceState
@@ -51,21 +50,21 @@ Place = tuple[str, int]
 class Standing(NamedTuple):
     """Where all GPUs are at one moment."""
 
+    nodes: Mapping[str, NodeHealth]
+    """Those that are present."""
     milli: Counts
     """Milli-GPU by flavor and state; every state of a flavor that has nodes."""
     free: dict[str, int]
     """Wholly free GPUs of each node that is present and has one."""
 
 
-def families(memory: MonitoringMemory) -> Iterator[Metric]:
-    """The gauges of all states, and of what fits into what is free. O(GPUs)."""
-    standing = standing_of(memory)
+def families(standing: Standing) -> Iterator[Metric]:
+    """The gauge of all states."""
     text = (
         "GPUs by where they are now: used, unused, unmeasured (held by running work), starting,"
         " kept, switching, draining, unhealthy, free; their sum is the capacity."
     )
     yield gauge("muster_gpu_state", text, "flavor state", gpus(standing.milli))
-    yield from room.families(memory.nodes.copy(), standing.free)
 
 
 def standing_of(memory: MonitoringMemory) -> Standing:
@@ -76,7 +75,7 @@ def standing_of(memory: MonitoringMemory) -> Standing:
     devices = memory.devices.copy()
     held = _held(devices.values())
     _count_held(memory, nodes, devices, held, counts)
-    return Standing(counts, _count_unheld(memory, nodes, held, counts))
+    return Standing(nodes, counts, _count_unheld(memory, nodes, held, counts))
 
 
 def _count_held(
