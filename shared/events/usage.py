@@ -45,6 +45,10 @@ class UsageTold(Wire, frozen=True, kw_only=True):
     cell: int = 0
 
 
+ClassKey = tuple[str, str, str, str, int, int, int, str]
+"""Team, kind, name, flavor, GPUs, GPUs of a pod, milli-GPU of each, image."""
+
+
 class WorkClassUse(Wire, frozen=True, kw_only=True):
     """What was seen of like work in a week so far (docs/adr/0094).
 
@@ -83,6 +87,20 @@ class WorkClassUse(Wire, frozen=True, kw_only=True):
     first."""
     memory_ms: tuple[int, ...] = ()
     """For how long each of `memory_mib` was seen, in milliseconds of a held GPU."""
+
+    @property
+    def key(self) -> ClassKey:
+        """What tells its class from others, whatever the week."""
+        return (
+            self.team,
+            self.kind,
+            self.name,
+            self.flavor,
+            self.gpus,
+            self.gpus_each,
+            self.milli,
+            self.image,
+        )
 
 
 class WorkClassesTold(Wire, frozen=True, kw_only=True):

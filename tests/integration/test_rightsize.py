@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.gateway.usage.rightsize_reads import boards_of
+from services.gateway.usage.rightsize_report import boards_of
 from shared.core.model.nouns import (
     Gpu,
     GpuRequest,

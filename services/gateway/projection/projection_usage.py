@@ -41,8 +41,7 @@ def like_work(batch: ProjectionBatch, event: Event, fact: WorkClassesTold) -> No
     """What like work makes of its GPUs, by week: the newest stands."""
     del event
     for one in fact.classes:
-        parts = (one.team, one.kind, one.name, one.flavor, one.gpus, one.gpus_each, one.milli)
-        text = "/".join((*map(str, parts), one.image))
+        text = "/".join(map(str, one.key))
         key = one.week, fact.cell, hashlib.sha256(text.encode()).hexdigest()[:32]
         known = batch.work_classes.get(key)
         if known is None or fact.at_ms >= known[-1]:
