@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-import structlog
-
 from services.notifications import metrics
-from services.notifications.courier import Courier, DeliveryPace
+from services.notifications.courier import DeliveryPace
+from services.notifications.couriers import Couriers
 from services.notifications.notices import MAKERS, Notice, notice_of, trial_notice
 from services.notifications.records import (
     Delivery,
@@ -27,7 +26,7 @@ from services.notifications.records import (
     put_deliveries,
     put_destinations,
 )
-from services.notifications.reports import SERVICE, DeliveryReported, as_message, merged
+from services.notifications.reports import SERVICE, DeliveryReported, as_message
 from services.notifications.secrets import SecretFiles
 from shared.core.notifications.events import wanted
 from shared.events import notifications, organisation, topics
@@ -50,8 +49,6 @@ FACTS: Final = (
 )
 KIND: Final = "notification"
 
-log = structlog.get_logger(SERVICE)
-
 
 class NotificationsHandler:
     """See the module. One handler serves one cell; each tells every destination of its own."""
@@ -70,10 +67,15 @@ class NotificationsHandler:
     ) -> None:
         self.on_wake: Callable[[], None] = lambda: None
         """Set by the loop: called when something was delivered, so that it polls at once."""
-        self._connect, self._secrets, self._clock, self._pace = connect, secrets, clock, pace
+        self._clock, self._pace = clock, pace
         self._waiting_max, self._cell = waiting_max, cell
-        self._couriers: dict[str, Courier] = {}
-        self._reader: Reader | None = None
+        self._couriers = Couriers(
+            connect=connect,
+            secrets=secrets,
+            clock=clock,
+            pace=pace,
+            wake=lambda: self.on_wake(),  # noqa: PLW0108  # the loop sets another one later
+        )
         self._actions: Mapping[type[Wire], Callable[[Received, Any], None]] = {
             **dict.fromkeys(MAKERS, self._fact),
             organisation.NotificationApplied: self._applied,
@@ -81,15 +83,7 @@ class NotificationsHandler:
             notifications.TryDestination: self._tried,
             DeliveryReported: self._reported,
         }
-        self._forget()
-
-    def _forget(self) -> None:
         self._destinations: dict[str, Destination] = {}
-        self._reports: dict[str, DeliveryReported] = {}
-        self._fresh_documents: dict[str, None] = {}
-        self._released: dict[str, None] = {}
-        self._hurried: dict[str, None] = {}
-        self._gone: list[Courier] = []
         self._begin_unit()
 
     def _begin_unit(self) -> None:
@@ -102,7 +96,7 @@ class NotificationsHandler:
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
         """Facts that are events; asked after each commit, so what was committed is sent now."""
-        self._send_committed()
+        self._couriers.send_committed(self._destinations)
         cell = (self._cell,)
         return ((topics.ORGANISATION_FACTS, (0,)), *((topic, cell) for topic in FACTS))
 
@@ -117,86 +111,37 @@ class NotificationsHandler:
     async def load(self, reader: Reader) -> None:
         """Forget everything, read what waits, and deliver it."""
         await self.suspend()
-        self._forget()
-        self._reader = reader
+        self._destinations = {}
+        self._begin_unit()
+        self._couriers.begin(reader)
         self._destinations = await load_destinations(reader)
         for name in self._destinations:
             metrics.begin(name)
-            self._fresh_documents[name] = None
+            self._couriers.renew(name)
 
     async def suspend(self) -> None:
         """Send no more until the next `load`: another process may have the lease."""
-        couriers, self._couriers = [*self._couriers.values(), *self._gone], {}
-        self._gone = []
-        for courier in couriers:
-            await courier.stop()
+        await self._couriers.suspend()
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
         """End couriers of documents that are no more."""
         del messages, reader
-        gone, self._gone = self._gone, []
-        for courier in gone:
-            await courier.stop()
+        await self._couriers.end_gone()
 
-    # ── what is committed is sent ──
-
-    def _send_committed(self) -> None:
-        for name in self._fresh_documents:
-            courier = self._couriers.pop(name, None)
-            if courier is not None:
-                courier.cancel()
-                self._gone.append(courier)
-            if name in self._destinations:
-                self._couriers[name] = self._courier(self._destinations[name])
-                self._couriers[name].start()
-        for name in self._released:
-            if name in self._couriers:
-                self._couriers[name].release(self._destinations[name].next_number)
-        for name in self._hurried:
-            if name in self._couriers:
-                self._couriers[name].hurry()
-        self._fresh_documents, self._released, self._hurried = {}, {}, {}
-
-    def _courier(self, destination: Destination) -> Courier:
-        assert self._reader is not None
-        return Courier(
-            destination,
-            webhooks=self._connect(),
-            secrets=self._secrets,
-            reader=self._reader,
-            clock=self._clock,
-            pace=self._pace,
-            report=self._hear,
-            log=log,
-        )
-
-    def _hear(self, report: DeliveryReported) -> None:
-        """A courier tells; the loop takes it with the next unit."""
-        name = report.destination
-        counts = {
-            "delivered": report.delivered,
-            "failed": report.failed,
-            "given_up": report.given_up,
-        }
-        for outcome, count in counts.items():
-            metrics.NOTIFICATIONS.labels(name, outcome).inc(count)
-        self._reports[name] = merged(self._reports.get(name), report)
-        self.on_wake()
+    # ── what couriers tell ──
 
     def due(self, now_ms: int) -> Sequence[Received]:
         """What couriers told since."""
         self._measure(now_ms)
-        reports, self._reports = self._reports, {}
-        return [as_message(one, now_ms, self._cell) for one in reports.values()]
+        return [as_message(one, now_ms, self._cell) for one in self._couriers.take_reports()]
 
     def next_due_ms(self) -> int | None:
         """At once where a courier has told something."""
-        return self._clock.now_ms() if self._reports else None
+        return self._clock.now_ms() if self._couriers.reported else None
 
     def _measure(self, now_ms: int) -> None:
         for name, one in self._destinations.items():
-            courier = self._couriers.get(name)
-            oldest_ms = courier.oldest_at_ms if courier else 0
+            oldest_ms = self._couriers.oldest_at_ms(name)
             metrics.WAITING.labels(name).set(one.waiting)
             metrics.OLDEST_SECONDS.labels(name).set(
                 max(0, now_ms - oldest_ms) / 1000 if oldest_ms else 0
@@ -260,7 +205,7 @@ class NotificationsHandler:
         delivery = Delivery(number=one.next_number, notice=notice, created_at_ms=self._now_ms)
         one.next_number += 1
         self._queued.append((name, delivery))
-        self._released[name] = None
+        self._couriers.release(name)
 
     def _tried(self, message: Received, command: notifications.TryDestination) -> None:
         one = self._destinations.get(command.name)
@@ -268,7 +213,7 @@ class NotificationsHandler:
             return
         one.trial_number = one.next_number
         self._queue(command.name, one, trial_notice(message.event, command))
-        self._hurried[command.name] = None
+        self._couriers.hurry(command.name)
 
     def _applied(self, message: Received, document: organisation.NotificationApplied) -> None:
         name = document.name
@@ -279,7 +224,8 @@ class NotificationsHandler:
             self._destinations[name] = one
             metrics.begin(name)
         one.document = document
-        self._changed[name] = self._fresh_documents[name] = None
+        self._changed[name] = None
+        self._couriers.renew(name)
         self._tell(message, one)
 
     def _deleted(self, message: Received, deleted: organisation.DocumentDeleted) -> None:
@@ -290,7 +236,7 @@ class NotificationsHandler:
         self._removed[name] = one.next_number - 1
         self._queued = [pair for pair in self._queued if pair[0] != name]
         self._through.pop(name, None)
-        self._fresh_documents[name] = None
+        self._couriers.renew(name)
         metrics.end(name)
         del message
 
