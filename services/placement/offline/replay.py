@@ -28,6 +28,7 @@ from shared.adapters.postgres.pool import Database
 from shared.events.codec import decode, encode_payload
 from shared.events.deadlines import deadline_message
 from shared.events.envelope import Received, time_of_id
+from shared.events.topics import AUDIT_FACTS
 from shared.ports.errors import MusterError
 from shared.ports.kafka_access import KafkaAccess, KafkaSettings, problems
 
@@ -53,8 +54,9 @@ async def replay(
     )
     outbox = await database.fetch(
         "SELECT value FROM placement.outbox WHERE shard = $1"
-        " AND topic NOT LIKE '%.dlq' ORDER BY seq",
+        " AND topic NOT LIKE '%.dlq' AND topic <> $2 ORDER BY seq",
         shard,
+        AUDIT_FACTS["placement"].name,  # seals are of the session, by the time that passes
     )
     await database.close()
     log = await _read_log(access, prefix, inbox)
