@@ -126,7 +126,7 @@ def _agent(system: LocalSystem, folder: Path, state: dict[str, Any]) -> AgentPro
 
 
 async def organise(stage: Stage) -> None:
-    """A team whose idle work is warned of, a queue with limits and one without."""
+    """A team with idle work that is warned of, two queues, and a destination that hears nothing."""
     await stage.put("flavors/default", {})
     idle = {"warn_after_seconds": 2, "release_after_seconds": 600}
     await stage.put(f"teams/{TEAM}", {"default_queue": TEAM, "idle": idle})
@@ -134,6 +134,8 @@ async def organise(stage: Stage) -> None:
         limits = {"gpu_milli": gpus, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
         flavors = [{"flavor": "default", "nominal": limits}]
         await stage.put(f"queues/{name}", {"team": TEAM, "flavors": flavors})
+    url = "https://hooks.example.com/budgets"
+    await stage.put("notifications/budgets", {"url": url, "secret": "key", "events": ["budget"]})
     await stage.until("SELECT count(*) FROM placement.node", 3, 60)
 
 
