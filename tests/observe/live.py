@@ -126,7 +126,7 @@ def _agent(system: LocalSystem, folder: Path, state: dict[str, Any]) -> AgentPro
 
 
 async def organise(stage: Stage) -> None:
-    """A team with idle work that is warned of, two queues, and a destination that hears nothing."""
+    """A team with idle work that is warned of, two queues, a destination that hears nothing."""
     await stage.put("flavors/default", {})
     idle = {"warn_after_seconds": 2, "release_after_seconds": 600}
     await stage.put(f"teams/{TEAM}", {"default_queue": TEAM, "idle": idle})
