@@ -30,8 +30,8 @@ class Stack:
         return self._docker.call(*file, *arguments, seconds=seconds)
 
     def up(self) -> None:
-        """Bring everything up, and return when it says that all is healthy."""
-        self.compose("up", "--wait", "--quiet-pull", seconds=UP_SECONDS)
+        """Bring everything up, of this checkout, and return when it says that all is healthy."""
+        self.compose("up", "--build", "--wait", "--quiet-pull", seconds=UP_SECONDS)
 
     def down(self) -> None:
         """Take everything down, with its data."""
