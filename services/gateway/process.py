@@ -42,6 +42,7 @@ from shared.adapters.postgres.pool import Database
 from shared.ports.pod_exec import PodExec
 from shared.ports.pod_logs import PodLogs
 from shared.runtime.main import Parts, connect, loop_of, serve_handler
+from shared.runtime.tasks import end
 from shared.runtime.trimming import trim_forever
 from shared.runtime.watchdog import Watchdog
 
@@ -150,13 +151,11 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext
 async def _end(gateway: GatewayContext) -> None:
     """Commit and publish what was accepted, then stop every task."""
     committing, *others = gateway.tasks
-    for task in others:
-        task.cancel()
+    await end(others)
     gateway.committer.stop()
     if gateway.committer.ready:
         await asyncio.wait([committing], timeout=SHUTDOWN_SECONDS)
-    committing.cancel()
-    await asyncio.gather(*gateway.tasks, return_exceptions=True)
+    await end([committing])
 
 
 async def run(settings: GatewaySettings) -> None:
@@ -219,14 +218,13 @@ async def _project(settings: GatewaySettings, watchdog: Watchdog, stopping: asyn
     trimming = asyncio.create_task(
         trim_forever(parts.database, projection.trims, SystemClock(), parts.log)
     )
+    tasks = (running, waiting, trimming)
     try:
-        tasks = (running, waiting, trimming)
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         loop.stop()
         await running
         if trimming.done():
             trimming.result()
     finally:
-        waiting.cancel()
-        trimming.cancel()
+        await end(tasks)
         await parts.close()

@@ -34,6 +34,7 @@ from shared.runtime.newer_log import NewerLog, written_by
 from shared.runtime.seals import Seals
 from shared.runtime.session import Session
 from shared.runtime.settings import Settings
+from shared.runtime.tasks import end
 from shared.runtime.trimming import Trimmed, trim_forever
 from shared.runtime.watchdog import Watchdog
 
@@ -168,11 +169,11 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
     if isinstance(handler, Trimmed):
         trimming = trim_forever(parts.database, handler.trims, SystemClock(), parts.log)
         beside.append(asyncio.create_task(trimming))
+    tasks = [asyncio.create_task(loop.run()), *beside]
     try:
-        await _first(asyncio.create_task(loop.run()), *beside)
+        await _first(*tasks)
     finally:
-        for task in beside:
-            task.cancel()
+        await end(tasks)
         watchdog.stop()
         if runner is not None:
             await runner.cleanup()

@@ -26,6 +26,7 @@ from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Outcome
 from shared.runtime.relay import Relay
 from shared.runtime.seals import Chain, Seals
+from shared.runtime.tasks import end
 from shared.runtime.telemetry import (
     CLOCK_OFF,
     COMMIT_SECONDS,
@@ -298,9 +299,7 @@ class Session:
             with contextlib.suppress(MusterError):
                 await self.commit(Outcome())
         self._broken = self._broken or LeaseLost("the session is closed")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         self._tasks = []
         if graceful:
             with contextlib.suppress(MusterError):
