@@ -8,7 +8,8 @@ another priority. What holds is released in the end, so all work must end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -50,6 +51,10 @@ class Client:
         """How many submissions of each went by a team's own topic, where each is answered."""
         self.queued: dict[str, int] = {}
         self.ended: dict[str, list[str]] = {}
+        self.held: dict[tuple[str, int], list[int]] = {}
+        """When each attempt was placed and released, Unix milliseconds."""
+        self._again: list[Callable[[], None]] = []
+        """Submissions that come once more, later."""
         self._held: list[str] = []
         self._heard: set[str] = set()
         self._read: dict[str, int] = {}
@@ -58,7 +63,8 @@ class Client:
     @property
     def done(self) -> bool:
         """Whether all was asked for, and all of it has ended."""
-        return len(self.submitted) == SUBMISSIONS and set(self.ended) == set(self.submitted)
+        asked = len(self.submitted) == SUBMISSIONS and not self._again
+        return asked and set(self.ended) == set(self.submitted)
 
     async def run(self) -> None:
         """Ask until all was asked for, and listen."""
@@ -70,8 +76,12 @@ class Client:
             self._listen()
             if len(self.submitted) < SUBMISSIONS:
                 self._submit()
+                if self._again and random.random() < 0.3:
+                    self._again.pop()()
                 if random.random() < 0.4:
                     self._command()
+            elif self._again:
+                self._again.pop()()
             elif self._held:
                 self._tell_of(workloads.ReleaseWorkload, self._held.pop())
 
@@ -116,16 +126,22 @@ class Client:
         subject = workload_id(team, key)
         self.submitted[subject] = team
         spec = self._spec(key)
-        by_kafka = random.random() < 0.5
-        for _ in range(2 if random.random() < 0.2 else 1):
-            if by_kafka:
-                self.answers[subject] = self.answers.get(subject, 0) + 1
-                self._log.append(self._submission(spec, team, key))
-            else:
-                command = workloads.SubmitWorkload(
-                    spec=spec, workload_id=subject, team=team, body_hash=body_hash(spec)
-                )
-                self._tell(command, topics.SUBMISSION_COMMANDS, subject)
+        door = self._by_kafka if random.random() < 0.5 else self._by_gateway
+        door(spec, team, key)
+        if random.random() < 0.3:
+            self._again.append(partial(door, spec, team, key))
+
+    def _by_kafka(self, spec: WorkloadSpec, team: str, key: str) -> None:
+        subject = workload_id(team, key)
+        self.answers[subject] = self.answers.get(subject, 0) + 1
+        self._log.append(self._submission(spec, team, key))
+
+    def _by_gateway(self, spec: WorkloadSpec, team: str, key: str) -> None:
+        subject = workload_id(team, key)
+        command = workloads.SubmitWorkload(
+            spec=spec, workload_id=subject, team=team, body_hash=body_hash(spec)
+        )
+        self._tell(command, topics.SUBMISSION_COMMANDS, subject)
 
     def _submission(self, spec: WorkloadSpec, team: str, key: str) -> OutboxRow:
         self._number += 1
@@ -171,9 +187,17 @@ class Client:
                 if isinstance(payload, workloads.WorkloadQueued):
                     subject = payload.workload.id
                     self.queued[subject] = self.queued.get(subject, 0) + 1
-                elif getattr(payload, "state", None) in TERMINAL:
-                    told = self.ended.setdefault(payload.workload_id, [])
-                    told.append(type(payload).__name__)
+                else:
+                    self._hear(payload)
+
+    def _hear(self, fact: Any) -> None:  # a fact of placement
+        if getattr(fact, "state", None) in TERMINAL:
+            self.ended.setdefault(fact.workload_id, []).append(type(fact).__name__)
+        if isinstance(fact, workloads.WorkloadPlaced):
+            self.held[fact.workload_id, fact.attempt] = [fact.placed_at_ms]
+        elif getattr(fact, "released_attempt", 0):
+            times = self.held[fact.workload_id, fact.released_attempt]
+            times.append(max(times[0], fact.released_at_ms))
 
     def news(self, topic: str) -> Sequence[Any]:
         """Payloads on a topic since the last call, each event once."""

@@ -22,6 +22,14 @@ _QUERIES: Final[Mapping[str, tuple[str, str]]] = {
     "placement_workload": ("placement", OTHER["placement_workload"]),
     "quota_rows": ("placement", OTHER["quota_rows"]),
     "quota_nodes": ("placement", OTHER["quota_nodes"]),
+    "held": ("placement", "SELECT workload_id, node, gpu FROM placement.allocation"),
+    "used": ("placement", "SELECT quota_node, gpu_milli FROM placement.usage WHERE gpu_milli > 0"),
+    "pending": ("quota", "SELECT workload_id, phase FROM quota.pending"),
+    "charged": (
+        "quota",
+        "SELECT workload_id, attempt, started_at_ms, ended_at_ms FROM quota.usage_history",
+    ),
+    "attempts": ("binder", "SELECT workload_id, attempt, state FROM binder.attempt WHERE active"),
     "capacity": ("placement", LEDGER_QUERIES["capacity"]),
 }
 _AUDIT: Final = (

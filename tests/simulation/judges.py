@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TOLD_MAX: Final = 3
 """Violations of one rule that are told."""
+AT_REST: Final = ("held", "used", "pending", "attempts")
+"""Rows of which none is left when all work has ended."""
 CHECKS: Final[Sequence[Callable[[Evidence], Findings]]] = (
     *(check_order, check_equality, check_chain, check_outcomes, check_causes, check_states),
     *(check_devices, check_quota, check_quota_rows, check_gangs, check_pods_gone, check_capacity),
@@ -52,6 +54,9 @@ def verdict(world: World) -> Iterator[str]:
         stale = world.databases[name].stale
         yield from (f"{name}: written by a past holder: {one}" for one in stale[:TOLD_MAX])
     evidence = evidence_of(world)
+    for name in AT_REST:
+        yield from (f"{name} at rest: {dict(row)}" for row in evidence.rows[name][:TOLD_MAX])
+    yield from _charges(world, evidence)
     for check in CHECKS:
         for found in check(evidence).violations[:TOLD_MAX]:
             yield f"{check.__name__}: {found.subject}: {found.detail}"
@@ -78,3 +83,16 @@ def _cluster(world: World) -> Iterator[str]:
     for pod in world.cluster.pods.all_pods():
         if not pod.ended and pod.workload_id in world.client.ended:
             yield f"{pod.name}: lives, and its end was told"
+
+
+def _charges(world: World, evidence: Evidence) -> Iterator[str]:
+    """Each attempt is charged once, from its placement until its release."""
+    held = world.client.held
+    charged = {
+        (row["workload_id"], row["attempt"]): [row["started_at_ms"], row["ended_at_ms"]]
+        for row in evidence.rows["charged"]
+    }
+    for attempt in sorted({*held, *charged}):
+        told, found = held.get(attempt), charged.get(attempt)
+        if told != found:
+            yield f"{attempt} was held {told}, charged {found}"
