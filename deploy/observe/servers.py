@@ -28,9 +28,10 @@ class Observing:
         agents: addresses, host:port, of node agents.
         receiver: URL that Alertmanager tells of alerts; empty: none.
         seconds: between two scrapes.
+        rules: folder of the files with rules.
     """
 
-    def __init__(
+    def __init__(  # as the doc says
         self,
         folder: Path,
         services: Mapping[str, str],
@@ -38,8 +39,9 @@ class Observing:
         agents: Sequence[str] = (),
         receiver: str = "",
         seconds: int = 5,
+        rules: Path = RULES,
     ) -> None:
-        self.folder = folder
+        self.folder, self._rules = folder, rules
         self._services, self._agents = services, agents
         self._receiver, self._seconds = receiver, seconds
         ports = free_ports(2)
@@ -105,7 +107,7 @@ class Observing:
         managers = [_place(self.alerts_url)] if self.tells else []
         return {
             "global": {"scrape_interval": every, "evaluation_interval": every},
-            "rule_files": [f"{RULES}/*.yml"],
+            "rule_files": [f"{self._rules}/*.yml"],
             "alerting": {"alertmanagers": [{"static_configs": [{"targets": managers}]}]},
             "scrape_configs": scrapes(self._services, self._agents),
         }
