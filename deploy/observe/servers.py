@@ -16,6 +16,9 @@ from deploy.observe import programs
 
 RULES: Final = CHECKOUT / "deploy" / "prometheus" / "rules"
 START_SECONDS: Final = 60
+METRICS: Final = "/metrics"
+HOLDERS: Final = "/metrics/devices"
+"""Of monitoring: who holds each GPU."""
 HOST: Final = "127.0.0.1"
 
 
@@ -114,16 +117,21 @@ class Observing:
 
 
 def scrapes(services: Mapping[str, str], agents: Sequence[str]) -> list[dict[str, Any]]:
-    """The two jobs that the rules know; labels of Muster go before those of Prometheus."""
+    """The jobs that the rules know; labels of Muster go before those of Prometheus."""
     own = [
         {"targets": [_place(url)], "labels": {"service": name}}
         for name, url in services.items()
         if name not in SIMULATED
     ]
-    jobs = {"muster": own, "muster-agents": [{"targets": list(agents)}]}
+    holders = [one for one in own if one["labels"] == {"service": "monitoring"}]
+    jobs = {
+        "muster": (METRICS, own),
+        "muster-agents": (METRICS, [{"targets": list(agents)}]),
+        "muster-holders": (HOLDERS, holders),
+    }
     return [
-        {"job_name": name, "honor_labels": True, "static_configs": targets}
-        for name, targets in jobs.items()
+        {"job_name": name, "honor_labels": True, "metrics_path": path, "static_configs": targets}
+        for name, (path, targets) in jobs.items()
     ]
 
 

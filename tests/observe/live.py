@@ -109,7 +109,7 @@ def running(
         for one in agents.values():
             stack.callback(one.end)
         running = agents.values()
-        wait_until(lambda: all(map(_exposes, running)), seconds=30, what="agents that read GPUs")
+        wait_until(lambda: all(map(_exposes, running)), seconds=90, what="agents that read GPUs")
         urls = {name: system.url(name) for name in system._ports}
         observing = Observing(
             folder / "observe",

@@ -21,17 +21,14 @@ FORM: Final = Draft7Validator(json.loads(FILE.read_text()))
 Json = dict[str, Any]
 
 
-def _panel(document: Json, kind: str) -> Json:
-    return next(one for one in document["panels"] if one["type"] == kind)
-
-
 def _with(kind: str, change: Callable[[Json], object]) -> Json:
-    """A dashboard that has such a panel, with a change of it."""
-    document = deepcopy(
-        next(one for one in DOCUMENTS if kind in {p["type"] for p in one["panels"]})
-    )
-    change(_panel(document, kind))
-    return document
+    """A dashboard with a panel of this kind that is changed."""
+    for document in map(deepcopy, DOCUMENTS):
+        panel = next((one for one in document["panels"] if one["type"] == kind), None)
+        if panel is not None:
+            change(panel)
+            return dict(document)
+    raise AssertionError(kind)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one["uid"])

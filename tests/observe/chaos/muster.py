@@ -86,9 +86,11 @@ async def stopped_service(scene: Scene) -> AsyncIterator[None]:
 async def stopped_broker(scene: Scene) -> AsyncIterator[None]:
     """The broker stands still while submissions are taken."""
     scene.live.system.send("kafka", signal.SIGSTOP)
-    await live.submit(scene.stage, "not-published", 1)
+    late = await live.submit(scene.stage, "told-late", 1)
     yield
     scene.live.system.send("kafka", signal.SIGCONT)
+    await scene.stage.reaches(late, "running", 60)
+    await scene.stage.command(late, "cancel")
 
 
 @raises("ReloadLoop", alone=True)

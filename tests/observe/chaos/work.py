@@ -24,7 +24,8 @@ from tests.support.work import record
 LEAKY: Final = "leaky"
 """A node of its own flavor, whose agent is played here."""
 QUEUES: Final = {TEAM: "default", "small": "default", LEAKY: LEAKY}
-HOURS: Final = 4
+HOURS: Final = 7
+"""Half an hour to be warm, and six that are judged."""
 MINUTES_BETWEEN: Final = 2
 MIB_PER_HOUR: Final = 2_000
 GPU_MEMORY_MIB: Final = 81_559
