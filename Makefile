@@ -121,7 +121,7 @@ power: setup ## Apply each seeded bug to a copy; the simulation must find it
 	$(BIN)/python -m tests.power
 
 # ── quality ───────────────────────────────────────────────────────────────────
-.PHONY: dashboards test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
+.PHONY: dashboards grafana-schema test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
 	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not measured and not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet)
 	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
@@ -148,6 +148,11 @@ generated: setup ## Write the generated files again
 	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --write; done
 dashboards: setup ## Write the dashboards for Grafana again, deploy/grafana/dashboards/*.json
 	$(BIN)/python -m deploy.observe.dashboards --write
+grafana-schema: ## Make the form of dashboards again from Grafana's own types, with npm
+	@mkdir -p .cache/grafana-schema
+	@cd deploy/grafana/schema && cp form.ts package.json tsconfig.json $(CURDIR)/.cache/grafana-schema
+	@cd .cache/grafana-schema && npm install --silent --ignore-scripts --no-audit --no-fund && npm run --silent schema > made.json
+	@mv .cache/grafana-schema/made.json deploy/grafana/schema/dashboard.schema.json
 generated-check: setup
 	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --check; done
 wheel-check: setup

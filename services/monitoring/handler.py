@@ -11,10 +11,11 @@ decided again is counted once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from services.monitoring import fleet, metrics
+from services.monitoring.gauges import holders
 from services.monitoring.idle import Idle
 from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
@@ -116,6 +117,10 @@ class MonitoringHandler:
     def reads(self) -> Collection[type[Wire]]:
         """The payloads that have an action."""
         return (*APART, *self._actions)
+
+    def expositions(self) -> Mapping[str, Callable[[], str]]:
+        """Who holds each GPU."""
+        return {holders.PATH: lambda: holders.exposition(self.memory, self.team)}
 
     async def load(self, reader: Reader) -> None:
         """Rebuild from the journal; gauges read meanwhile never show a part of it."""

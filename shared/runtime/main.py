@@ -27,7 +27,7 @@ from shared.runtime import telemetry
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.garbage import relax_garbage_collection
 from shared.runtime.giving_way import give_way
-from shared.runtime.handler import Dependent, Foresighted, Handler
+from shared.runtime.handler import Dependent, Exposing, Foresighted, Handler
 from shared.runtime.health import health_app, serve
 from shared.runtime.loop import Loop
 from shared.runtime.newer_log import NewerLog, written_by
@@ -160,7 +160,9 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
     runner = None
     if settings.http_port:
         app = health_app(
-            lambda: _is_ready(loop, parts.session, handler), lambda: loop.why_not_ready
+            lambda: _is_ready(loop, parts.session, handler),
+            lambda: loop.why_not_ready,
+            more_paths=handler.expositions() if isinstance(handler, Exposing) else {},
         )
         runner = await serve(app, settings.http_host, settings.http_port)
     watchdog.start()
