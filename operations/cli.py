@@ -52,6 +52,7 @@ def check(  # noqa: PLR0917  # typer's form
     acknowledged: Annotated[
         typer.FileText | None, typer.Option(help="Ids a client holds a 202 for, one per line.")
     ] = None,
+    at_rest: Annotated[bool, typer.Option(help="Nothing is submitted.")] = False,  # noqa: FBT002  # typer's form
     kubeconfig: Annotated[
         Path | None,
         typer.Option(help="Compare pods and claims of this Kubernetes API server, too."),
@@ -67,8 +68,8 @@ def check(  # noqa: PLR0917  # typer's form
 
     Reads PostgreSQL, the Kafka log and, if asked, all pods and claims of an API server, or the
     pods of the simulated cluster; shares no code with the services, changes nothing. A difference
-    of pods and claims counts when it stays for 30 seconds; a pod on a node with GPUs that were
-    given back before counts at once.
+    of pods and claims counts when it stays for 30 seconds, as does work that fits and waits
+    (--at-rest); a pod on a node with GPUs that were given back before counts at once.
 
     Example: muster-ops check -o json
     Example: muster-ops check --kubeconfig checker.kubeconfig
@@ -80,6 +81,7 @@ def check(  # noqa: PLR0917  # typer's form
     from operations.check.pods import check_pods
     from operations.check.runner import gather, judge
     from operations.check.view import as_json, print_table
+    from operations.check.waiting import check_waiting
     from shared.adapters.kafka.client import login
 
     if kubeconfig is not None and cluster is not None:
@@ -92,9 +94,11 @@ def check(  # noqa: PLR0917  # typer's form
     while True:
         try:
             results = judge(asyncio.run(gather(found.database, reader, ledger)))
-            if kubeconfig is not None or cluster is not None:
-                pods = check_pods(found.database, kubeconfig or cluster, instance)
-                results.append(asyncio.run(pods))
+            if at_rest:
+                results.append(asyncio.run(check_waiting(found.database)))
+            pods_of = kubeconfig or cluster
+            if pods_of is not None:
+                results.append(asyncio.run(check_pods(found.database, pods_of, instance)))
             if kubeconfig is not None:
                 results.append(asyncio.run(check_claims(found.database, kubeconfig, instance)))
         except CannotCheck as error:
