@@ -52,9 +52,13 @@ def check(  # noqa: PLR0917  # typer's form
     acknowledged: Annotated[
         typer.FileText | None, typer.Option(help="Ids a client holds a 202 for, one per line.")
     ] = None,
+    at_rest: Annotated[bool, typer.Option(help="Nothing is submitted.")] = False,  # noqa: FBT002  # typer's form
     kubeconfig: Annotated[
         Path | None,
         typer.Option(help="Compare pods and claims of this Kubernetes API server, too."),
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Compare pods of the simulated cluster at this URL, too.")
     ] = None,
     instance: Annotated[
         str, typer.Option(envvar="MUSTER_KUBE_INSTANCE", help="Label of this Muster's pods.")
@@ -62,12 +66,14 @@ def check(  # noqa: PLR0917  # typer's form
 ) -> None:
     """Check the invariants from outside: exit 0 when all hold, 1 when one is broken.
 
-    Reads PostgreSQL, the Kafka log and, if asked, all pods and claims of an API server; shares no
-    code with the services, changes nothing. A difference of pods and claims counts when it stays
-    for 30 seconds.
+    Reads PostgreSQL, the Kafka log and, if asked, all pods and claims of an API server, or the
+    pods of the simulated cluster; shares no code with the services, changes nothing. A difference
+    of pods and claims counts when it stays for 30 seconds, as does work that fits and waits
+    (--at-rest); a pod on a node with GPUs that were given back before counts at once.
 
     Example: muster-ops check -o json
     Example: muster-ops check --kubeconfig checker.kubeconfig
+    Example: muster-ops check --cluster http://127.0.0.1:8090
     """
     from operations.check.claims import check_claims
     from operations.check.log import LogReader
@@ -75,8 +81,11 @@ def check(  # noqa: PLR0917  # typer's form
     from operations.check.pods import check_pods
     from operations.check.runner import gather, judge
     from operations.check.view import as_json, print_table
+    from operations.check.waiting import check_waiting
     from shared.adapters.kafka.client import login
 
+    if kubeconfig is not None and cluster is not None:
+        raise Failure("--kubeconfig and --cluster: one of them, as pods run in one cluster")
     found = configuration.find(database, kafka, prefix)
     ledger = frozenset(line.strip() for line in acknowledged or () if line.strip())
     reader = LogReader(
@@ -85,8 +94,12 @@ def check(  # noqa: PLR0917  # typer's form
     while True:
         try:
             results = judge(asyncio.run(gather(found.database, reader, ledger)))
+            if at_rest:
+                results.append(asyncio.run(check_waiting(found.database)))
+            pods_of = kubeconfig or cluster
+            if pods_of is not None:
+                results.append(asyncio.run(check_pods(found.database, pods_of, instance)))
             if kubeconfig is not None:
-                results.append(asyncio.run(check_pods(found.database, kubeconfig, instance)))
                 results.append(asyncio.run(check_claims(found.database, kubeconfig, instance)))
         except CannotCheck as error:
             raise Failure(str(error)) from error

@@ -27,7 +27,9 @@ class Reference(msgspec.Struct):
     uid: str = ""
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class Metadata(msgspec.Struct, rename="camel"):
+    """Of a pod or a claim."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -40,7 +42,9 @@ class _PodClaim(msgspec.Struct, rename="camel"):
     resource_claim_name: str = ""
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class PodSpec(msgspec.Struct, rename="camel"):
+    """Where a pod is, and what it claims."""
+
     node_name: str = ""
     resource_claims: tuple[_PodClaim, ...] = ()
 
@@ -58,7 +62,9 @@ class _Container(msgspec.Struct, rename="camel"):
     allocated_resources_status: tuple[_Resource, ...] = ()
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class PodStatus(msgspec.Struct, rename="camel"):
+    """How far a pod is."""
+
     phase: str = ""
     container_statuses: tuple[_Container, ...] = ()
 
@@ -66,9 +72,9 @@ class _Status(msgspec.Struct, rename="camel"):
 class ApiPod(msgspec.Struct):
     """A pod as the API server shows it."""
 
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
 
     @property
     def ended(self) -> bool:
@@ -114,7 +120,7 @@ class _ClaimStatus(msgspec.Struct, rename="camel"):
 class ApiClaim(msgspec.Struct):
     """A ResourceClaim as the API server shows it."""
 
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
     status: _ClaimStatus = msgspec.field(default_factory=_ClaimStatus)
 
     @property

@@ -15,7 +15,8 @@ from typing import Final
 from operations.check.api_pods import ApiClaim, ApiPod, read_api_claims, read_api_pods
 from operations.check.database import read_queries
 from operations.check.model import Findings, Result, Row
-from operations.check.pods import Key, is_ours, key_of, settled
+from operations.check.pod_labels import Key, is_ours, key_of
+from operations.check.pods import settled
 
 WHOLE: Final = 255
 QUERIES: Final = {

@@ -16,7 +16,7 @@ from typing import Any, Final, Self, cast
 import msgspec
 
 from operations.check.fields import Fields
-from operations.check.model import CannotCheck, Log, Payload, Record
+from operations.check.model import CannotCheck, Log, Payload, Place, Record
 
 DEAD_LETTERS: Final = ".dlq"
 NEEDED: Final = frozenset(
@@ -79,7 +79,7 @@ class LogReader:
     records: list[Record] = field(default_factory=list)
     unreadable: int = 0
     complete: bool = True
-    _dead: set[tuple[str, int, int]] = field(default_factory=set)
+    _dead: dict[Place, frozenset[str]] = field(default_factory=dict)
     _next: dict[tuple[str, int], int] = field(default_factory=dict)
 
     async def ends(self) -> dict[tuple[str, int], int]:
@@ -102,7 +102,7 @@ class LogReader:
         return Log(
             records=self.records,
             ends_before=ends_before,
-            dead=frozenset(self._dead),
+            dead=dict(self._dead),
             complete=self.complete,
         )
 
@@ -130,7 +130,8 @@ class LogReader:
     def _take(self, topic: str, batch: Iterable[Any]) -> None:
         for message in batch:
             if topic.endswith(DEAD_LETTERS):
-                self._dead.add(dead_place(message))
+                place, reader = dead_place(message)
+                self._dead[place] = self._dead.get(place, frozenset()) | {reader}
                 continue
             record = decode(topic, message)
             if record is None:
@@ -217,14 +218,15 @@ def decode(topic: str, message: Any) -> Record | None:  # noqa: ANN401  # untype
         return None
 
 
-def dead_place(message: Any) -> tuple[str, int, int]:  # noqa: ANN401  # untyped library
-    """Where a dead letter was read from, by its own headers."""
-    headers = {name: value.decode() for name, value in message.headers}
-    return (
+def dead_place(message: Any) -> tuple[Place, str]:  # noqa: ANN401  # untyped library
+    """Where a dead letter was read from, and by which service, by its own headers."""
+    headers = {name: value.decode(errors="replace") for name, value in message.headers}
+    place = (
         headers.get("source_topic", ""),
         int(headers.get("source_partition", -1)),
         int(headers.get("source_offset", -1)),
     )
+    return place, headers.get("source_consumer", "").partition("/")[0]
 
 
 def _payload(value: bytes) -> Payload:

@@ -8,6 +8,8 @@ from typing import Any
 
 Row = Mapping[str, Any]
 Payload = dict[str, Any]
+Place = tuple[str, int, int]
+"""Topic, partition and offset."""
 _Index = dict[str, list["Record"]]
 
 
@@ -92,8 +94,8 @@ class Log:
 
     records: list[Record] = field(default_factory=list)
     ends_before: dict[tuple[str, int], int] = field(default_factory=dict)
-    dead: frozenset[tuple[str, int, int]] = frozenset()
-    """(topic, partition, offset) of every record that went to the dead letters."""
+    dead: Mapping[Place, frozenset[str]] = field(default_factory=dict)
+    """Services that set a record aside, by its place: every record in the dead letters."""
     complete: bool = True
     """False once retention has removed the beginning: then a cause may be gone."""
     _index: tuple[_Index, _Index] | None = None

@@ -17,12 +17,12 @@ from typing import Final
 from operations.check.api_pods import ApiPod, read_api_pods
 from operations.check.database import read_queries
 from operations.check.model import Findings, Result, Row, Violation
+from operations.check.pod_labels import Key, is_ours, key_of, place_of
+from operations.check.released import ATTEMPTS_SQL, released_early
+from operations.check.simulated_pods import read_simulated_pods
 
 SETTLE_SECONDS: Final = 30.0
 PAUSE_SECONDS: Final = 2.0
-MANAGED_BY, INSTANCE = "app.kubernetes.io/managed-by", "muster.dev/instance"
-ADOPTED = "muster.dev/adopted"
-WORKLOAD, ATTEMPT, RANK = "muster.dev/workload", "muster.dev/attempt", "muster.dev/rank"
 QUERIES: Final = {
     "held": """
         SELECT workload_id, attempt, rank, min(node) AS node,
@@ -35,22 +35,35 @@ QUERIES: Final = {
                                    ELSE pods END)->>'namespace' AS namespace,
                state IN ('bound', 'running') AND NOT evicting AND resizing = 0 AS settled
         FROM binder.attempt WHERE active""",
+    "attempts": ATTEMPTS_SQL,
 }
-
-Key = tuple[str, int, int]
-"""Workload, attempt and rank."""
 
 
 async def check_pods(
-    url: str, kubeconfig: Path, instance: str, *, settle_seconds: float | None = None
+    url: str, cluster: Path | str, instance: str, *, settle_seconds: float | None = None
 ) -> Result:
-    """The verdict on I16.
+    """The verdict on I16; `cluster`: a kubeconfig, or the URL of the simulated cluster.
 
     Raises:
-        CannotCheck: the database or the API server cannot be read.
+        CannotCheck: the database or the cluster cannot be read.
     """
-    findings = await settled(lambda: _compared(url, kubeconfig, instance), settle_seconds)
+    proved = Findings()
+
+    async def compared() -> Findings:
+        rows = await read_queries(url, QUERIES)
+        pods = await _read_pods(cluster, instance)
+        proved.merge(released_early(rows["attempts"], pods, instance))
+        return differences(rows, pods, instance)
+
+    findings = await settled(compared, settle_seconds)
+    findings.violations += dict.fromkeys(proved.violations)  # each once
     return findings.result("I16", "pods are those of the ledger")
+
+
+async def _read_pods(cluster: Path | str, instance: str) -> list[ApiPod]:
+    if isinstance(cluster, Path):
+        return await read_api_pods(cluster)
+    return await read_simulated_pods(cluster, instance)
 
 
 async def settled(
@@ -73,11 +86,6 @@ def _still(before: Findings, now: Findings) -> Findings:
     return Findings(checked=now.checked, violations=left)
 
 
-async def _compared(url: str, kubeconfig: Path, instance: str) -> Findings:
-    rows = await read_queries(url, QUERIES)
-    return differences(rows, await read_api_pods(kubeconfig), instance)
-
-
 def differences(
     rows: Mapping[str, Sequence[Row]], pods: Iterable[ApiPod], instance: str
 ) -> Findings:
@@ -90,6 +98,7 @@ def differences(
             ours[key_of(pod.metadata.labels)].append(pod)
     findings = Findings(checked=len(held) + sum(map(len, ours.values())))
     _missing(findings, rows["bound"], held, ours)
+    _vanished(findings, rows["bound"], held, ours)
     _doubled(findings, ours)
     _elsewhere(findings, held, ours)
     _foreign(
@@ -100,26 +109,6 @@ def differences(
     )
     _devices(findings, held, ours)
     return findings
-
-
-def is_ours(labels: Mapping[str, str], instance: str) -> bool:
-    """Whether the labels of an object say that this Muster made it, or has adopted it."""
-    mine = labels.get(MANAGED_BY) == "muster" or labels.get(ADOPTED) == "true"
-    return mine and labels.get(INSTANCE) == instance
-
-
-def key_of(labels: Mapping[str, str]) -> Key:
-    """Which pod of the ledger it is, or belongs to."""
-    attempt, rank = _number(labels.get(ATTEMPT, "")), _number(labels.get(RANK, ""))
-    return labels.get(WORKLOAD, ""), attempt, rank
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else -1
-
-
-def _where(pod: ApiPod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def _live(pods: Iterable[ApiPod]) -> list[ApiPod]:
@@ -141,6 +130,29 @@ def _missing(
             )
 
 
+def _vanished(
+    findings: Findings,
+    bound: Sequence[Row],
+    held: Mapping[Key, Row],
+    ours: Mapping[Key, list[ApiPod]],
+) -> None:
+    """Devices are held for an attempt as long as it has a live pod, or the binder makes some."""
+    active = {(row["workload_id"], row["attempt"]): bool(row["settled"]) for row in bound}
+    pods: dict[tuple[str, int], list[ApiPod]] = defaultdict(list)
+    for key in held:
+        pods[key[:2]] += ours.get(key, ())
+    for (workload, attempt), found in pods.items():
+        settled = active.get((workload, attempt))
+        if _live(found) or settled is False or (settled and not found):
+            continue  # a rank without a pod is told for itself
+        what = (
+            "all its pods have ended"
+            if found
+            else "it has no pod, and the binder does not know it"
+        )
+        findings.add(workload, f"attempt {attempt} holds devices, but {what}")
+
+
 def _doubled(findings: Findings, ours: Mapping[Key, list[ApiPod]]) -> None:
     """One live pod for a rank, and live pods of one attempt only."""
     attempts: dict[str, set[int]] = defaultdict(set)
@@ -149,7 +161,7 @@ def _doubled(findings: Findings, ours: Mapping[Key, list[ApiPod]]) -> None:
         if live:
             attempts[key[0]].add(key[1])
         if len(live) > 1:
-            names = " and ".join(sorted(map(_where, live)))
+            names = " and ".join(sorted(map(place_of, live)))
             findings.add(_name(key), f"is doubled: {len(live)} live pods, {names}")
     for workload, numbers in attempts.items():
         if len(numbers) > 1:
@@ -167,9 +179,9 @@ def _elsewhere(
             node = pod.spec.node_name
             if row is None:
                 place = f"on {node}" if node else "not bound"
-                findings.add(_where(pod), f"is {place}, but the ledger has no row for it")
+                findings.add(place_of(pod), f"is {place}, but the ledger has no row for it")
             elif node and node != row["node"]:
-                findings.add(_where(pod), f"is on {node}, the ledger has it on {row['node']}")
+                findings.add(place_of(pod), f"is on {node}, the ledger has it on {row['node']}")
 
 
 def _foreign(
@@ -184,7 +196,7 @@ def _foreign(
     for pod in others:
         if (pod.metadata.namespace, pod.metadata.name) in names:
             findings.add(
-                _where(pod),
+                place_of(pod),
                 f"is not ours: it has the name of a pod of the ledger and not its labels (uid "
                 f"{pod.metadata.uid})",
             )
@@ -201,10 +213,10 @@ def _devices(
                 continue
             if len(set(pod.devices)) != row["gpus"]:
                 findings.add(
-                    _where(pod), f"has {len(set(pod.devices))} devices, the ledger {row['gpus']}"
+                    place_of(pod), f"has {len(set(pod.devices))} devices, the ledger {row['gpus']}"
                 )
             for device in set(pod.devices):
-                holders[pod.spec.node_name, device].append(_where(pod))
+                holders[pod.spec.node_name, device].append(place_of(pod))
     for (node, device), pods in holders.items():
         if len(pods) > 1:
             findings.add(f"{node}/{device}", f"is held by {' and '.join(sorted(pods))}")

@@ -9,6 +9,7 @@ from typing import Final
 from operations.check.audit import check_chain, check_seals
 from operations.check.causes import check_causes, check_outcomes
 from operations.check.database import read_rows
+from operations.check.dead_letters import check_dead_letters
 from operations.check.device_health import check_device_health
 from operations.check.history import check_epochs, check_states
 from operations.check.idle import check_idle
@@ -57,7 +58,11 @@ INVARIANTS: Final = (
     Invariant(id="I11", what="outboxes and log agree", checks=(check_equality,)),
     Invariant(id="I12", what="no effect without a cause", checks=(check_causes,)),
     Invariant(id="I13", what="capacity = free + held", checks=(_sql("I13"), check_capacity)),
-    Invariant(id="I15", what="what is vacated or reserved ends in time", checks=(check_liveness,)),
+    Invariant(
+        id="I15",
+        what="what is begun comes to its end",
+        checks=(check_liveness, check_dead_letters),
+    ),
     Invariant(id="I18", what="no work on a GPU out of service", checks=(check_device_health,)),
     Invariant(id="I19", what="used + unused + unmeasured = charged", checks=(_sql("I19"),)),
 )

@@ -75,7 +75,7 @@ class World:
             sequence=sequence,
             time_ms=START_MS + len(self.records),
             causation_id=cause.id if cause else "",
-            subject=payload.get("workload_id", ""),
+            subject=payload.get("workload_id") or payload.get("workload", {}).get("id", ""),
             payload=payload,
         )
         if in_log:
