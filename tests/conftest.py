@@ -11,6 +11,7 @@ pytest_plugins = [
     "tests.fixtures.shared_folder",
     "tests.fixtures.servers",
     "tests.fixtures.kube",
+    "tests.fixtures.kubelets",
     "tests.fixtures.ledger",
 ]
 
