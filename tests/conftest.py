@@ -12,6 +12,7 @@ pytest_plugins = [
     "tests.fixtures.servers",
     "tests.fixtures.kube",
     "tests.fixtures.kubelets",
+    "tests.fixtures.operator_types",
     "tests.fixtures.ledger",
 ]
 

@@ -57,7 +57,7 @@ class Installation:
     def clear(self) -> None:
         """Remove what the cluster of the tests has of Muster's own: a reader's has nothing."""
         for words in OF_THE_TEST_CLUSTER:
-            self.run("kubectl", "delete", "--wait", *words)
+            self.run("kubectl", "delete", "--ignore-not-found", *words)
 
     def follow_the_guide(self) -> None:
         """Run its commands, with the chart's own broker and database."""

@@ -76,11 +76,6 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- else -}}{{ fail "database.owner.passwordSecret.name: a Secret is needed, or try.enabled" }}{{- end -}}
 {{- end -}}
 
-{{- /* In a shell: return when the broker answers to the user of the process. */ -}}
-{{- define "muster.untilBroker" -}}
-until python -c 'import sys; from shared.adapters.kafka.administration import broker_count; from shared.ports.kafka_access import KafkaSettings; sys.exit(not broker_count(KafkaSettings().kafka, 5))' 2>/tmp/why; do tail -n 1 /tmp/why; sleep 2; done
-{{- end -}}
-
 {{- define "muster.mounts" -}}
 - {name: tmp, mountPath: /tmp}
 {{- if .Values.kafka.caSecret.name }}
