@@ -92,7 +92,7 @@ chart: setup ## Lint the Helm chart, render it, install, upgrade and remove it o
 	$(BIN)/python -m pytest tests/kube/test_chart.py
 
 # ── real kubelets on this machine ─────────────────────────────────────────────
-.PHONY: kubelet-up kubelet-down test-kubelet
+.PHONY: kubelet-up kubelet-down test-kubelet test-chart
 kubelet-up: setup ## Start four real kubelets and their control plane in .kubelets/ (root, Debian)
 	@$(KUBELETS) up
 kubelet-down: ## End them and forget what they held
@@ -100,6 +100,9 @@ kubelet-down: ## End them and forget what they held
 test-kubelet: setup ## Run the tests that need real kubelets (the first time Go builds one)
 	@$(KUBELETS) build
 	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kubelet)
+test-chart: setup ## Build the image, install the chart on real kubelets, run Jobs, upgrade (root, a container engine)
+	@$(KUBELETS) build
+	$(CONTAINERS) $(BIN)/python -m pytest -x $(or $(TEST_ARGUMENTS),tests/chart)
 
 # ── measuring and breaking ────────────────────────────────────────────────────
 .PHONY: kill-test replay-kill-test kube-kill-test upgrade-test simulate power bench
@@ -123,7 +126,7 @@ power: setup ## Apply each seeded bug to a copy; the simulation must find it
 # ── quality ───────────────────────────────────────────────────────────────────
 .PHONY: dashboards grafana-schema test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
-	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not measured and not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet)
+	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not measured and not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet --ignore=tests/chart)
 	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
 compose-test: setup ## Run docker-compose.yml as it is on a container engine, and break it
 	$(CONTAINERS) $(BIN)/python -m pytest -m compose -x -s --timeout 900 tests/compose
