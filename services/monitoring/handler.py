@@ -1,8 +1,8 @@
 """The monitoring service: every fact becomes a cost row, a change in memory, or a count.
 
 Reports of use tell which work is idle (`idle.py`), which nodes fell silent (`silence.py`) and
-which devices slowly change for the worse (`trends/`), and where GPU-hours go (`use.py`); those
-alone it tells others.
+which devices slowly change for the worse (`trends/`), and where GPU-hours go (`use.py`). Those it
+tells others, and how many more nodes are needed (`needed.py`); nothing else.
 
 Pod facts and nominations are not read: whatever they lead to is in the facts of placement, and
 each message read costs an inbox row. Counters are moved only after the commit, so a batch that is
@@ -20,6 +20,7 @@ from services.monitoring.idle import Idle
 from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
 from services.monitoring.memory import DEBT, QUOTA, Debt, MonitoringMemory
+from services.monitoring.needed import START_MS, NeededNodes
 from services.monitoring.silence import Silence
 from services.monitoring.trends import Trends
 from services.monitoring.use import GpuHours
@@ -52,6 +53,7 @@ APART: Final = (
     nodes.DeviceHealthChanged,
 )
 """What is read with its message; all else as the fact alone."""
+NONE_WARM: Final[Mapping[str, int]] = {}
 Action = Callable[[Any], None]
 
 
@@ -61,8 +63,16 @@ class MonitoringHandler:
     name = "monitoring"
     linger_seconds = 0.2
 
-    def __init__(self, *, cell: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        cell: int = 0,
+        node_start_ms: int = START_MS,
+        warm_nodes: Mapping[str, int] = NONE_WARM,
+    ) -> None:
         self._cell = cell
+        self._node_start_ms = node_start_ms
+        self._warm_nodes = warm_nodes
         self.team = Capped(TEAMS_MAX)
         self.node = Capped(NODES_MAX)
         self._counts: list[tuple[Callable[[float], None], float]] = []
@@ -77,6 +87,7 @@ class MonitoringHandler:
         self._idle = Idle(memory, self._cell)
         self._silence = Silence(memory, self._cell)
         self._trends = Trends(memory, self._cell)
+        self._needed = NeededNodes(memory, self._cell, self._node_start_ms, self._warm_nodes)
         self._counts.clear()
         self._actions: dict[type, Action] = {
             workloads.WorkloadQueued: self._queued,
@@ -141,6 +152,7 @@ class MonitoringHandler:
             if isinstance(payload, organisation.FlavorApplied):
                 rows.price(payload, message.event.time_ms)
                 self._priced(payload, message.event.time_ms)
+                self._needed.flavor(payload)
             elif isinstance(payload, nodes.GpuUsageReported):
                 emits += self._used(message, payload)
             elif isinstance(payload, nodes.NodeRemoved):
@@ -152,10 +164,12 @@ class MonitoringHandler:
             else:
                 if isinstance(payload, nodes.NodeInventoryReported):
                     emits += self._trends.inventory(message, payload.node)
+                    self._needed.node(payload.node.flavor, len(payload.node.gpus))
                 action = self._actions.get(type(payload))
                 if action is not None:
                     action(payload)
         emits += self._use.told(messages)
+        emits += self._needed.told(messages)
         return Outcome(emits=emits, writes=[*rows.writes(), *self.memory.journal.writes()])
 
     def due(self, now_ms: int) -> Sequence[Received]:
@@ -198,6 +212,8 @@ class MonitoringHandler:
         empty = organisation.emptied(deleted)
         if isinstance(empty, organisation.TeamApplied):
             self._idle.policy(empty)
+        elif isinstance(empty, organisation.FlavorApplied):
+            self._needed.flavor(empty)
 
     def _count(self, count: Callable[[float], None], value: float = 1) -> None:
         self._counts.append((count, value))

@@ -13,7 +13,7 @@ from services.native.records import Directory, GroupRecord, GroupState
 from shared.core.admission.admit import AdmissionRefusal
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import WorkloadSpec
-from shared.core.model.reason import Reason
+from shared.core.model.reason import BY_CAPACITY
 from shared.core.native import (
     GroupObject,
     NativePod,
@@ -32,10 +32,6 @@ WAITING: Final = "WaitingForPods"
 BEYOND: Final = "BeyondGroupSize"
 REJECTED: Final = "Rejected"
 REQUEUED: Final = "Requeued"
-BY_CAPACITY: Final = frozenset(
-    (Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY, Reason.NO_MIG_POSITION)
-)
-"""Reasons to wait of which one more node may be the end; quota is none of them."""
 CANCELLED: Final = "Cancelled"
 ASK_AGAIN_MS: Final = 300_000
 """A rejected group is submitted again after so long: quota and nodes come and go."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from shared.core.model.team_policy import Budget, IdlePolicy
 from shared.core.model.units import Resources
 from shared.core.quota.queue_policy import QueuePolicy
@@ -63,6 +65,9 @@ class TeamApplied(Wire, frozen=True, kw_only=True):
     """Where the pods of its work are; empty: the namespace that is named as the team."""
     service_account: str = ""
     """Service account of its pods; empty: the namespace's default, without a token."""
+    kubernetes: dict[str, str] = msgspec.field(default_factory=dict)
+    """Users and groups of the cluster that log in with its tokens, user:NAME or group:NAME, each
+    with its role: viewer, member or admin."""
 
 
 class PriorityClassApplied(Wire, frozen=True, kw_only=True):

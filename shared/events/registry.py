@@ -11,6 +11,7 @@ from typing import Final
 from shared.events import (
     audits,
     idleness,
+    needed_nodes,
     nodes,
     notifications,
     organisation,
@@ -138,6 +139,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         idleness.IdlenessEnded,
         usage.UsageTold,
         usage.WorkClassesTold,
+        needed_nodes.NodesNeeded,
     ),
     **dict.fromkeys(topics.AUDIT_FACTS.values(), (audits.AuditSealed,)),
     topics.NOTIFICATION_COMMANDS: (notifications.TryDestination,),

@@ -17,6 +17,7 @@ import msgspec
 
 from services.gateway.documents.key_views import KafkaUserView
 from services.gateway.documents.notifications import DESTINATIONS_MAX, notification_problems
+from services.gateway.http.kubernetes_subjects import problems_of_access
 from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.admission.products import meant
 from shared.core.admission.static_fit import named
@@ -286,6 +287,7 @@ def _team_errors(team: TeamApplied, organisation: Organisation) -> list[FieldErr
         errors.append(_error("service_account", team.service_account, OBJECT_RULE))
     if team.max_pending < 0:
         errors.append(_error("max_pending", str(team.max_pending), "must be at least 0"))
+    errors += problems_of_access(team.kubernetes)
     return errors + _pod_errors(team) + _policy_errors(team)
 
 

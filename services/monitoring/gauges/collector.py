@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from services.monitoring import fleet
-from services.monitoring.gauges import idle, ladder, queues, quota, room, states
+from services.monitoring.gauges import idle, ladder, needed, queues, quota, room, states
 from services.monitoring.gauges.families import Labels, gauge, gpus
 from services.monitoring.labels import Capped
 from services.monitoring.memory import MonitoringMemory
@@ -48,6 +48,7 @@ class Gauges(Collector):
         yield from states.families(standing)
         yield from room.families(standing)
         yield from ladder.families(memory, self._clock.now_ms())
+        yield from needed.families(memory)
         yield from idle.families(memory, self._clock.now_ms(), self._team)
         yield from self._capacity(memory)
         yield from self._teams(memory)
