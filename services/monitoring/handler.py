@@ -150,8 +150,9 @@ class MonitoringHandler:
         for message in messages:
             payload = message.event.payload
             if isinstance(payload, organisation.FlavorApplied):
-                rows.price(payload, message.event.time_ms)
-                self._priced(payload, message.event.time_ms)
+                prices = payload.prices_from(message.event.time_ms)
+                rows.price(payload.name, prices)
+                self.memory.use.price(payload.name, prices)
                 self._needed.flavor(payload)
             elif isinstance(payload, nodes.GpuUsageReported):
                 emits += self._used(message, payload)
@@ -196,10 +197,6 @@ class MonitoringHandler:
                 self._count(metrics.TRENDS.labels(one.payload.trend.value).inc)
         told = self._silence.reported(message, fact.node)
         return told + self._idle.reported(message, fact) + trends
-
-    def _priced(self, fact: organisation.FlavorApplied, applied_at_ms: int) -> None:
-        price = fact.price_microdollars_per_gpu_hour
-        self.memory.use.price(fact.name, fact.version, applied_at_ms, price)
 
     def _step(self, message: Received, fact: nodes.DeviceHealthChanged) -> None:
         fleet.step(self.memory, fact, message.event.time_ms)

@@ -26,6 +26,7 @@ from shared.core.model.nouns import WorkloadKind
 from shared.core.model.priority_classes import BUILT_IN, PRIORITY_MAX
 from shared.core.model.team_policy import budget_problems, idle_problems
 from shared.core.notifications.addresses import Network
+from shared.core.quota.prices import PRICE_RULE, price_problems
 from shared.core.quota.tree import DEPTH_MAX, FLAVORS_MAX, WEIGHT_MAX
 from shared.events.organisation import (
     CohortApplied,
@@ -313,8 +314,8 @@ def _flavor_errors(flavor: FlavorApplied, products: Names[str]) -> list[FieldErr
             errors.append(_error(f"products[{index}]", name, rule))
     price = flavor.price_microdollars_per_gpu_hour
     if price < 0:
-        errors.append(_error("price_microdollars_per_gpu_hour", str(price), "must be at least 0"))
-    return errors
+        errors.append(_error("price_microdollars_per_gpu_hour", str(price), PRICE_RULE))
+    return errors + price_problems(flavor.purchase, flavor.prices, spot=flavor.spot)
 
 
 def _pod_errors(team: TeamApplied) -> list[FieldError]:

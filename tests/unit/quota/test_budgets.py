@@ -8,6 +8,8 @@ from services.quota.budgets import Budgets
 from shared.core.model.team_policy import AtLimit, Budget
 from shared.core.queueing.nomination.nominator import Nominator
 from shared.core.quota.budget import month_start_ms
+from shared.core.quota.cost import rounded
+from shared.core.quota.prices import DatedPrice
 from shared.events.organisation import TeamApplied
 from shared.events.quotas import (
     BudgetTold,
@@ -219,6 +221,24 @@ def test_money_is_spent_by_the_price_at_the_beginning():
     assert [(one.threshold_percent, one.spent_microdollars) for one in told] == [(80, 16_000_000)]
 
 
+async def test_a_price_of_a_later_time_holds_for_what_begins_then_also_after_a_restart():
+    since = DatedPrice(since="2026-11-01T04:00:00Z", microdollars_per_gpu_hour=9_000_000)
+    price = FlavorApplied(
+        name="h100", version=1, price_microdollars_per_gpu_hour=2_000_000, prices=(since,)
+    )
+    ledger = a_ledger(AtLimit.STOP, price, queue_document(), hours=100)
+    for number, hours in enumerate((0, 4)):
+        ledger.queue(a_workload(f"w{number}"))
+        ledger.place(f"w{number}", at_ms=START_MS + hours * HOUR_MS)
+    again = Budgets(Nominator())
+    await again.load(Rows(ledger.outcomes), ledger.handler.memory.records.alive.values())
+
+    for budgets in (ledger.handler.memory.budgets, again):
+        spent = budgets._spending["t"].money
+        assert 8_000_000 == rounded(spent.at(START_MS + 4 * HOUR_MS))
+        assert 19_000_000 == rounded(spent.at(START_MS + 5 * HOUR_MS))
+
+
 def test_a_price_that_is_told_late_counts_from_the_beginning():
     ledger = a_ledger()
     ledger.apply(a_team(version=2, microdollars_per_month=10_000_000))
@@ -253,7 +273,10 @@ class Rows:
             for row in _rows(outcome, "team_spending", 5):
                 names = ("team", "month", "gpu_base", "money_base", "warned")
                 self.tables["quota.team_spending"][row[0]] = dict(zip(names, row, strict=True))
-            for price in _rows(outcome, "flavor_price", 4):
+            for price in (
+                *_rows(outcome, "flavor_price", 4),
+                *_rows(outcome, "dated_price", 4),
+            ):
                 of_price = ("flavor", "version", "applied_at_ms", "microdollars_per_gpu_hour")
                 self.tables["quota.flavor_price"][price] = dict(zip(of_price, price, strict=True))
 
