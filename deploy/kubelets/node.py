@@ -56,7 +56,8 @@ class Node:
             name=name,
             command=[
                 "unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
-                "sh", str(SCRIPT), str(self.folder), place.address(index), place.gateway, API_SERVICE,
+                "sh", str(SCRIPT), str(self.folder), place.address(index), place.gateway,
+                API_SERVICE,
             ],
             log=self.folder / "node.log",
             environment={**needs.environment, "PATH": self._path()},
@@ -97,7 +98,13 @@ class Node:
             LocalError: its container runtime refuses.
         """
         socket = f"/proc/{self._first_process()}/root{CONTAINERD_SOCKET}"
-        ctr = [str(self._needs.debian / packages.CTR), "--address", socket, "--namespace", "k8s.io"]
+        ctr = [
+            str(self._needs.debian / packages.CTR),
+            "--address",
+            socket,
+            "--namespace",
+            "k8s.io",
+        ]
         done = subprocess.run(
             [*ctr, "images", "import", str(archive)], capture_output=True, text=True, check=False
         )

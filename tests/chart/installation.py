@@ -103,7 +103,9 @@ class Installation:
 
     def get(self, what: str, namespace: str) -> list[Object]:
         """The objects of a kind, which may have a selector: `pods -l app=a`."""
-        found: Object = json.loads(self.run("kubectl", "-n", namespace, "get", *what.split(), "-o", "json"))
+        found: Object = json.loads(
+            self.run("kubectl", "-n", namespace, "get", *what.split(), "-o", "json")
+        )
         return list(found["items"])
 
     def wait(self, condition: str, what: str, namespace: str) -> None:
@@ -133,7 +135,15 @@ class Installation:
         parts: Sequence[Sequence[str]] = (
             ["get", "pods", "-A", "-o", "wide"],
             ["get", "events", "-A", "--sort-by=.lastTimestamp"],
-            ["-n", NAMESPACE, "logs", "-l", "app.kubernetes.io/name=muster", "--tail=8", "--prefix"],
+            [
+                "-n",
+                NAMESPACE,
+                "logs",
+                "-l",
+                "app.kubernetes.io/name=muster",
+                "--tail=8",
+                "--prefix",
+            ],
         )
         return "\n".join(
             subprocess.run(

@@ -56,7 +56,9 @@ def test_an_upgrade_under_load_loses_nothing(installation: Installation) -> None
         for container in pod["spec"]["containers"]
     }
     assert images == {NEXT}
-    (gateways,) = installation.get("statefulsets -l app.kubernetes.io/component=gateway", NAMESPACE)
+    (gateways,) = installation.get(
+        "statefulsets -l app.kubernetes.io/component=gateway", NAMESPACE
+    )
     assert gateways["status"]["readyReplicas"] == 2
 
 

@@ -170,7 +170,7 @@ async def wait_for_login(access: KafkaAccess) -> None:
     told = ""
     while reason := await refusal(access):
         if reason != told:
-            print(f"waiting for the broker:{reason}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"waiting for the broker{reason}\n")
         told = reason
         await asyncio.sleep(PAUSE_SECONDS)
 
