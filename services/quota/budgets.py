@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from services.quota import budget_facts
+from services.quota import budget_facts, metrics
 from services.quota.history import TELL_INTERVAL_MS
 from services.quota.untold import Untold
 from shared.core.model.team_policy import Budget
@@ -240,6 +240,7 @@ class Budgets:
     def _told(self, team: str, now_ms: int, cell: int) -> BudgetTold:
         spending = self._current(team, now_ms)
         budget, spot = self._budget_of(team), self._core.spot_flavors()
+        metrics.show_budget(team, spending, budget, now_ms)
         return budget_facts.told(team, spending, budget, spot, now_ms, cell)
 
     def _restrict(self, team: str, spending: Spending, percent: int) -> None:

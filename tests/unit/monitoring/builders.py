@@ -58,7 +58,8 @@ def received(payload: Wire, time_ms: int = START_MS) -> Received:
 
 
 def queued(workload_id="w1", team="vision"):
-    spec = WorkloadSpec(name="train", kind=WorkloadKind.TRAINING)
+    labels = {"project": f"of-{team}"}
+    spec = WorkloadSpec(name="train", kind=WorkloadKind.TRAINING, labels=labels)
     workload = Workload(
         id=workload_id,
         team=team,

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from services.quota.budgets import Budgets
 from shared.core.model.team_policy import AtLimit, Budget
@@ -219,6 +220,36 @@ def test_money_is_spent_by_the_price_at_the_beginning():
     told = warnings(wait_until(ledger, START_MS + 9 * HOUR_MS))
 
     assert [(one.threshold_percent, one.spent_microdollars) for one in told] == [(80, 16_000_000)]
+
+
+def told_ratios(team="t"):
+    """What Prometheus finds of a team, by metric and unit."""
+    found = {}
+    for name in ("ratio", "forecast_ratio"):
+        for unit in ("gpu_hours", "dollars"):
+            labels = {"team": team, "unit": unit}
+            value = REGISTRY.get_sample_value(f"muster_team_budget_{name}", labels)
+            if value is not None:
+                found[name, unit] = value
+    return found
+
+
+def test_a_budget_is_told_with_its_forecast_and_as_a_metric_while_there_is_one():
+    ledger = a_ledger(hours=1_440)
+    ledger.queue(a_workload("w1", gpus=4))
+    ledger.place("w1", gpus=4, at_ms=START_MS)
+
+    told = [
+        one for one in wait_until(ledger, START_MS + 36 * HOUR_MS) if isinstance(one, BudgetTold)
+    ]
+
+    assert 4 * 720 * 1_000 == told[-1].forecast_gpu_milli_hours
+    assert START_MS + 360 * HOUR_MS == told[-1].whole_spent_at_ms
+    assert {("ratio", "gpu_hours"): 0.1, ("forecast_ratio", "gpu_hours"): 2} == told_ratios()
+    ledger.apply(a_team(version=2, microdollars_per_month=0))
+    assert 1 == told_ratios()["ratio", "dollars"]
+    ledger.apply(a_team(version=3))
+    assert {} == told_ratios()
 
 
 async def test_a_price_of_a_later_time_holds_for_what_begins_then_also_after_a_restart():
