@@ -123,7 +123,8 @@ def _told(found: Findings, options: argparse.Namespace, load: RestingLoad) -> Ve
 
 def main() -> None:
     """Parse options, run, exit with the verdict."""
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    for name in ("aiokafka", "asyncpg"):  # what is away is told by the rounds
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=len(ACTS))
     parser.add_argument("--seed", type=int, default=1)
