@@ -69,9 +69,7 @@ async def run(options: argparse.Namespace) -> Verdict:
         shutil.rmtree(root)
 
 
-async def _rounds(
-    system: BreakableSystem, stage: Stage, options: argparse.Namespace
-) -> Verdict:
+async def _rounds(system: BreakableSystem, stage: Stage, options: argparse.Namespace) -> Verdict:
     await stage.organise()
     await stage.nodes(list(fleet(NODES)))
     generator = random.Random(options.seed)
