@@ -23,12 +23,13 @@ from shared.events.pods import (
 
 AGAIN: Final = "told again, as it was not heard"
 _KNOWN: Final = {State.PLACED: 0, State.BOUND: 1, State.RUNNING: 2}
-"""Place in `STATES` of what placement knows."""
+"""Place in `STATES` of what placement knows; of what it stops only the end is news."""
 
 
 def beyond(attempt: Attempt, known: State) -> bool:
     """Whether the row is further than placement knows."""
-    return not attempt.active or STATES.index(attempt.state) > _KNOWN[known]
+    known_place = len(STATES) if attempt.evicting else _KNOWN.get(known, len(STATES))
+    return not attempt.active or STATES.index(attempt.state) > known_place
 
 
 def last_fact(attempt: Attempt, at_ms: int) -> PodFact:

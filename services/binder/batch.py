@@ -120,10 +120,14 @@ class RowBatch:
             grace = command.grace_seconds
             self._after_commit.append(lambda: self._actuator.evict(key, grace, fenced))
             return
+        if key in self._memory.never_bound:
+            return
         over = self._over.get(key)
         if over is None:
             self._never_bound(command.epoch, command.cell, key)
-        elif over.state != ANSWERED:
+        elif over.state == ANSWERED:
+            return
+        else:
             over.state = ANSWERED
             self._touch(over)
         self._tell_gone(command.cell, key, cause, succeeded=over is not None and over.succeeded)
@@ -138,7 +142,7 @@ class RowBatch:
             if attempt is None:
                 self._never_bound(question.epoch, question.cell, key)
                 self._tell_gone(question.cell, key, cause, succeeded=False)
-            elif not attempt.evicting and beyond(attempt, one.state):
+            elif beyond(attempt, one.state):
                 self._emit(last_fact(attempt, cause.event.time_ms), cause)
 
     def _tell_gone(self, cell: int, key: Key, cause: Received, *, succeeded: bool) -> None:

@@ -94,7 +94,7 @@ class AskedAttempt(Wire, frozen=True, kw_only=True):
     workload_id: str
     attempt: int
     state: State
-    """`placed`, `bound` or `running`: by the last fact about it that placement has."""
+    """By the last fact that placement has; of what is being stopped only the end is news."""
 
 
 class AskAttempts(Wire, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Attempts of which the binder said nothing for a while are asked about, many at once (ADR 105).
 
-A fact or a command that was lost, with records of the log say, is made good so: of what has pods
-the binder is asked, and tells again what it knows beyond; what is to stop is told to stop again.
+A fact or a command that was lost, with records of the log say, is made good so: the binder tells
+again what it knows beyond what is known here, and what is to stop is told to stop once more.
 """
 
 from __future__ import annotations
@@ -57,10 +57,9 @@ class Silence:
         for workload_id in silent:
             state.heard.note(workload_id, now_ms)
             record = state.records.alive[workload_id]
-            if record.state in HAS_PODS:
-                asked.append(_asked(record))
-            else:
+            if record.state not in HAS_PODS:
                 stop_pods(state, record, record.reason, cause)
+            asked.append(_asked(record))
         for start in range(0, len(asked), ASKED_MAX):
             some = tuple(asked[start : start + ASKED_MAX])
             command = AskAttempts(epoch=state.epoch, cell=state.cell, attempts=some)
