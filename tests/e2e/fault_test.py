@@ -30,9 +30,8 @@ from tests.support.faults.acts import PROCESS_ACTS, Broken, hand_back
 from tests.support.faults.load import RestingLoad
 from tests.support.faults.stores import NODES, STORE_ACTS
 from tests.support.faults.system import READY_SECONDS, BreakableSystem
-from tests.support.killing import checked, doubled
 from tests.support.system import Stage
-from tests.support.verdict import Findings, LeastLoad, Verdict, settled
+from tests.support.verdict import Findings, LeastLoad, Verdict, judged
 from tests.support.work import fleet
 
 ACTS: Final = {**PROCESS_ACTS, **STORE_ACTS}
@@ -86,24 +85,9 @@ async def _rounds(system: BreakableSystem, stage: Stage, options: argparse.Names
         print(f"round {number:3d} {kind:16s} {', '.join(map(str, took))}", flush=True)
         slow += [f"{kind}: {one}" for one in took if one.slow]
     await load.rest()
-    found = await _judged(stage, load.accepted, time.monotonic() - started)
+    found = await judged(stage, load.accepted, time.monotonic() - started, SETTLE_SECONDS)
     found.slow = [*slow, *found.slow]
     return _told(found, options, load)
-
-
-async def _judged(stage: Stage, accepted: list[str], lasted_seconds: float) -> Findings:
-    events = await stage.rows.fetchval("SELECT max(next_seq) FROM placement.watermark")
-    left, late = await settled(stage, accepted, SETTLE_SECONDS)
-    return Findings(
-        not_over=left,
-        slow=late,
-        doubled=await doubled(stage),
-        check=await asyncio.to_thread(checked, stage),
-        events_per_second=round(events / lasted_seconds, 1),
-        placements=await stage.rows.fetchval(
-            "SELECT count(*) FROM placement.audit WHERE after = 'placed'"
-        ),
-    )
 
 
 def _told(found: Findings, options: argparse.Namespace, load: RestingLoad) -> Verdict:

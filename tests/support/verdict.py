@@ -6,12 +6,13 @@ its promises, and is told apart from what has not.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from tests.support.killing import settle
+from tests.support.killing import checked, doubled, settle
 from tests.support.system import Stage
 
 MISSING: Final = "missing"
@@ -61,7 +62,25 @@ class Findings:
         return Verdict.SLOW if self.slow else Verdict.GREEN
 
 
-async def settled(
+async def judged(
+    stage: Stage, accepted: list[str], lasted_seconds: float, settle_seconds: float
+) -> Findings:
+    """Let the load finish, and ask all judges; `lasted_seconds`: how long it came in."""
+    events = await stage.rows.fetchval("SELECT max(next_seq) FROM placement.watermark")
+    left, late = await _settled(stage, accepted, settle_seconds)
+    return Findings(
+        not_over=left,
+        slow=late,
+        doubled=await doubled(stage),
+        check=await asyncio.to_thread(checked, stage),
+        events_per_second=round(events / lasted_seconds, 1),
+        placements=await stage.rows.fetchval(
+            "SELECT count(*) FROM placement.audit WHERE after = 'placed'"
+        ),
+    )
+
+
+async def _settled(
     stage: Stage, accepted: list[str], seconds: float
 ) -> tuple[dict[str, int], list[str]]:
     """What is not over after all patience, by state, and what was over late, in words."""
