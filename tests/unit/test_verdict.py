@@ -13,7 +13,7 @@ ENOUGH = {"events_per_second": 50.0, "placements": 100}
     [
         (ENOUGH, Verdict.GREEN),
         (ENOUGH | {"slow": ["kafka"]}, Verdict.SLOW),
-        ({"events_per_second": 49.0, "placements": 100, "slow": ["kafka"]}, Verdict.TOO_LITTLE_LOAD),
+        (ENOUGH | {"events_per_second": 49.0, "slow": ["kafka"]}, Verdict.TOO_LITTLE_LOAD),
         ({"events_per_second": 50.0, "placements": 99}, Verdict.TOO_LITTLE_LOAD),
         ({"not_over": {"missing": 1}}, Verdict.RED),
         (ENOUGH | {"doubled": 1, "slow": ["kafka"]}, Verdict.RED),
