@@ -105,13 +105,15 @@ test-chart: setup ## Build the image, install the chart on real kubelets, run Jo
 	$(CONTAINERS) $(BIN)/python -m pytest -x $(or $(TEST_ARGUMENTS),tests/chart)
 
 # ── measuring and breaking ────────────────────────────────────────────────────
-.PHONY: kill-test replay-kill-test kube-kill-test upgrade-test simulate power bench
+.PHONY: fault-test kill-test replay-kill-test kube-kill-test upgrade-test simulate power bench
 bench: setup ## Run every benchmark of the core in its short form, against its ranges
 	$(BIN)/python -m tests.benchmarks suite $(BENCH_ARGUMENTS)
 bench-%: setup ## Measure: make bench-pipeline, bench-gateway-load, ...
 	$(BIN)/python -m tests.benchmarks.$(subst -,_,$*) $(BENCH_ARGUMENTS)
 kill-test: setup ## Kill processes at random under load: make kill-test N=60 SEED=1
 	$(BIN)/python -m tests.e2e.kill_test --rounds $(N) --seed $(SEED)
+fault-test: setup ## Every kind of fault, of processes, disk, clocks and stores: make fault-test N=30 SEED=1
+	$(BIN)/python -m tests.e2e.fault_test --rounds $(N) --seed $(SEED)
 replay-kill-test: setup ## The same under Philly and Kalos, with preemption, drains and changes of quota
 	$(BIN)/python -m tests.e2e.replay_kill_test --rounds $(N) --seed $(SEED) --device-faults $(FAULTS)
 upgrade-test: setup ## Roll every service from a revision to this one and back under load: make upgrade-test FROM=REV

@@ -104,7 +104,12 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.RestoreDevice,
         nodes.FenceNode,
     ),
-    topics.POD_COMMANDS: (pods.BindWorkload, pods.EvictPods, pods.ResizePods),
+    topics.POD_COMMANDS: (
+        pods.BindWorkload,
+        pods.EvictPods,
+        pods.ResizePods,
+        pods.AskAttempts,
+    ),
     topics.POD_FACTS: (
         pods.PodsBound,
         pods.PodsRunning,
