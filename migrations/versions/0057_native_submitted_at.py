@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from migrations.protocol import execute
 
-revision = "0058"
-down_revision = "0055"
+revision = "0057"
+down_revision = "0056"
 
 
 def upgrade() -> None:
