@@ -21,7 +21,7 @@ SEEDS: Final = 1_000
 SECONDS_MAX: Final = 900
 
 
-def found(patch: Path, seeds: int) -> str:
+def found(patch: Path, seeds: int, workers: int) -> str:
     """The line that names the first red seed; "" when nothing was red.
 
     Raises:
@@ -39,7 +39,7 @@ def found(patch: Path, seeds: int) -> str:
             raise ValueError(f"{patch.name} no longer applies: {applied.stderr.strip()}")
         command = [sys.executable, "-m", "tests.simulation", "--until-red"]
         ended = subprocess.run(
-            [*command, "--seeds", str(seeds)],
+            [*command, "--seeds", str(seeds), "--workers", str(workers)],
             cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
             env=os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
@@ -54,13 +54,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="only these")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="at most, for each")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
     options = parser.parse_args()
     missed = 0
     for patch in sorted(PATCHES.glob("*.patch")):
         if options.names and patch.stem not in options.names:
             continue
         try:
-            line = found(patch, options.seeds)
+            line = found(patch, options.seeds, options.workers)
         except ValueError as error:
             line = ""
             print(error)

@@ -36,16 +36,19 @@ _AUDIT: Final = (
     *("seq", "event_id", "subject", "version", "kind", "before", "after", "actor"),
     *("at_ms", "digest"),
 )
+_TABLES: Final = (
+    *("accepted_request", "watermark", "outbox", "audit", "consumer_offset", "inbox_other"),
+)
 _OUTBOX: Final = ("seq", "event_id", "topic", "partition", "key")
 
 
 def evidence_of(world: World) -> Evidence:
     """Rows and log for the checker; the log with what was trimmed, too."""
     shards = {name: world.databases[name].shard(SHARD) for name in SERVICES}
-    rows: dict[str, list[Row]] = {"accepted_request": []}
+    rows: dict[str, list[Row]] = {name: [] for name in _TABLES}
     for name, shard in shards.items():
         for table, row in _protocol_rows(shard):
-            rows.setdefault(table, []).append({"schema": name, "shard": SHARD, "epoch": 1} | row)
+            rows[table].append({"schema": name, "shard": SHARD, "epoch": 1} | row)
     for query, (name, sql) in _QUERIES.items():
         rows[query] = [*world.databases[name].own.fetch(sql)]
     places = sorted(world.log.records)
