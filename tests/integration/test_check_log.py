@@ -1,14 +1,10 @@
 """The checker finds each violation planted in the log, by the invariant that forbids it."""
 
-import asyncio
 import dataclasses
-import os
 from collections.abc import Callable
 
 import pytest
 
-from operations.check.database import read_rows
-from tests.fixtures.servers import Database
 from tests.support.checker import violated
 from tests.unit.operations import world as w
 from tests.unit.operations.world import NO, ONE, TWO, World, healthy
@@ -149,20 +145,6 @@ LOG_PLANTS = {
         ),
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def clean_rows(postgres):
-    """Rows of the healthy world, read once from a real database for all plants in the log."""
-    name = f"test_check_rows_{os.getpid()}"
-    postgres.create_database(name, "muster_template")
-    yield asyncio.run(_fill_and_read(Database(postgres, name)))
-    postgres.drop_database(name)
-
-
-async def _fill_and_read(database: Database) -> dict:
-    database.execute("BEGIN", *healthy().sql, "COMMIT")
-    return await read_rows(database.url())
 
 
 @pytest.mark.parametrize("plant", LOG_PLANTS)

@@ -58,7 +58,9 @@ def answer(number: int) -> tuple[str, dict[str, Any]]:
 def evidence(*told: tuple[str, dict[str, Any]]) -> Evidence:
     records = [record(number, *one) for number, one in enumerate(told)]
     ends = {(one.topic, one.partition): len(records) for one in records}
-    return Evidence(rows={}, log=Log(records=records, ends_before=ends), acknowledged=frozenset())
+    read = {"topic": "quota.facts.v1", "partition": 0, "next_offset": len(records)}
+    rows = {"quota_units": [], "consumer_offset": [{"schema": "placement", **read}]}
+    return Evidence(rows=rows, log=Log(records=records, ends_before=ends))
 
 
 def details(check: Any, *told: tuple[str, dict[str, Any]]) -> list[str]:
