@@ -92,7 +92,7 @@ chart: setup ## Lint the Helm chart, render it, install, upgrade and remove it o
 	$(BIN)/python -m pytest tests/kube/test_chart.py
 
 # ── real kubelets on this machine ─────────────────────────────────────────────
-.PHONY: kubelet-up kubelet-down test-kubelet
+.PHONY: kubelet-up kubelet-down test-kubelet test-chart
 kubelet-up: setup ## Start four real kubelets and their control plane in .kubelets/ (root, Debian)
 	@$(KUBELETS) up
 kubelet-down: ## End them and forget what they held
@@ -100,15 +100,20 @@ kubelet-down: ## End them and forget what they held
 test-kubelet: setup ## Run the tests that need real kubelets (the first time Go builds one)
 	@$(KUBELETS) build
 	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kubelet)
+test-chart: setup ## Build the image, install the chart on real kubelets, run Jobs, upgrade (root, a container engine)
+	@$(KUBELETS) build
+	$(CONTAINERS) $(BIN)/python -m pytest -x $(or $(TEST_ARGUMENTS),tests/chart)
 
 # ── measuring and breaking ────────────────────────────────────────────────────
-.PHONY: kill-test replay-kill-test kube-kill-test upgrade-test simulate power bench
+.PHONY: fault-test kill-test replay-kill-test kube-kill-test upgrade-test simulate power bench
 bench: setup ## Run every benchmark of the core in its short form, against its ranges
 	$(BIN)/python -m tests.benchmarks suite $(BENCH_ARGUMENTS)
 bench-%: setup ## Measure: make bench-pipeline, bench-gateway-load, ...
 	$(BIN)/python -m tests.benchmarks.$(subst -,_,$*) $(BENCH_ARGUMENTS)
 kill-test: setup ## Kill processes at random under load: make kill-test N=60 SEED=1
 	$(BIN)/python -m tests.e2e.kill_test --rounds $(N) --seed $(SEED)
+fault-test: setup ## Every kind of fault, of processes, disk, clocks and stores: make fault-test N=30 SEED=1
+	$(BIN)/python -m tests.e2e.fault_test --rounds $(N) --seed $(SEED)
 replay-kill-test: setup ## The same under Philly and Kalos, with preemption, drains and changes of quota
 	$(BIN)/python -m tests.e2e.replay_kill_test --rounds $(N) --seed $(SEED) --device-faults $(FAULTS)
 upgrade-test: setup ## Roll every service from a revision to this one and back under load: make upgrade-test FROM=REV
@@ -121,9 +126,9 @@ power: setup ## Apply each seeded bug to a copy; the simulation must find it
 	$(BIN)/python -m tests.power
 
 # ── quality ───────────────────────────────────────────────────────────────────
-.PHONY: dashboards test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
+.PHONY: dashboards grafana-schema test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
-	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not measured and not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet)
+	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not measured and not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet --ignore=tests/chart)
 	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
 compose-test: setup ## Run docker-compose.yml as it is on a container engine, and break it
 	$(CONTAINERS) $(BIN)/python -m pytest -m compose -x -s --timeout 900 tests/compose
@@ -148,6 +153,11 @@ generated: setup ## Write the generated files again
 	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --write; done
 dashboards: setup ## Write the dashboards for Grafana again, deploy/grafana/dashboards/*.json
 	$(BIN)/python -m deploy.observe.dashboards --write
+grafana-schema: ## Make the form of dashboards again from Grafana's own types, with npm
+	@mkdir -p .cache/grafana-schema
+	@cd deploy/grafana/schema && cp form.ts package.json tsconfig.json $(CURDIR)/.cache/grafana-schema
+	@cd .cache/grafana-schema && npm install --silent --ignore-scripts --no-audit --no-fund && npm run --silent schema > made.json
+	@mv .cache/grafana-schema/made.json deploy/grafana/schema/dashboard.schema.json
 generated-check: setup
 	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --check; done
 wheel-check: setup

@@ -5,8 +5,11 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from deploy.local.cache import locked, machine_cache_folder
 from deploy.local.processes import LocalError
 
+SUITE: Final = "bookworm"
+"""Of what is unpacked on a machine, whatever runs there."""
 KEYS: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 FETCH_SECONDS: Final = 300
 
@@ -56,6 +59,25 @@ def fetch(suite: str, names: tuple[str, ...], into: Path) -> None:
     for package in apt.glob("*.deb"):
         unpack(package, into)
     shutil.rmtree(into / "apt")
+
+
+def unpacked(package: str) -> Path:
+    """The folder in the cache with a package of `SUITE`; fetched once.
+
+    Raises:
+        LocalError: it cannot be had.
+    """
+    folder = machine_cache_folder() / f"{package}-{SUITE}"
+    with locked(folder.with_suffix(".lock")):
+        if not folder.exists():
+            partial = folder.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            try:
+                fetch(SUITE, (package,), partial)
+            except OSError as error:
+                raise LocalError(f"no {package}: apt-get install {package} ({error})") from error
+            partial.rename(folder)
+    return folder
 
 
 def _run(apt: Path, *arguments: str) -> None:

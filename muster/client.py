@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from muster.errors import NotFound, Unreachable
@@ -68,11 +68,18 @@ class AsyncClient(Transport):
 
         `id` is a list of ids, or of the first characters of ids, with commas between.
         """
+        async for item in self._pages("/v1/workloads", filters, limit):
+            yield item
+
+    async def _pages(
+        self, path: str, filters: Mapping[str, str], limit: int | None = None
+    ) -> AsyncIterator[Json]:
+        """The items of all pages, or the first `limit`."""
         left = limit if limit is not None else 1 << 62
         query = {name: value for name, value in filters.items() if value}
         while left > 0:
             query["limit"] = str(min(left, PAGE_ITEMS))
-            page = await self._json("GET", "/v1/workloads", query=query)
+            page = await self._json("GET", path, query=query)
             for item in page["items"]:
                 yield item
             left -= len(page["items"])
@@ -186,15 +193,25 @@ class AsyncClient(Transport):
         since: str = "",
         until: str = "",
         team: str = "",
+        label: str = "",
         limit: int = PAGE_ITEMS,
     ) -> Json:
         """GPU-hours of whole days (UTC), such as 2026-11-01, summed up by team, queue, ....
 
         Amounts are GPU-milliseconds and millionths of a dollar; `until` is the day after the last.
+        By label, `label` is its key.
         """
-        filters = {"by": by, "since": since, "until": until, "team": team, "limit": str(limit)}
+        filters = {"by": by, "label": label, "since": since, "until": until, "team": team}
         query = {name: value for name, value in filters.items() if value}
-        return await self._json("GET", "/v1/usage", query=query)
+        return await self._json("GET", "/v1/usage", query=query | {"limit": str(limit)})
+
+    async def charges(self, **filters: str) -> AsyncIterator[Json]:
+        """What each workload held of a flavor in each day, at each price, in the order of days.
+
+        Filters are `since` and `until` (days) and `team`.
+        """
+        async for item in self._pages("/v1/usage/charges", filters):
+            yield item
 
     async def rightsize(self, *, since: str = "", team: str = "", limit: int = PAGE_ITEMS) -> Json:
         """Work that would have done with less, since the Monday before a day such as 2026-11-01.

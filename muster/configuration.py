@@ -1,8 +1,9 @@
 """Address and key of Muster: options, environment, the user's file, a local system near by.
 
 The first source that names an address or key wins, separately for each: `--address`/`--key`,
-`MUSTER_ADDRESS`/`MUSTER_KEY`, `~/.config/muster/config.yaml`, and the nearest `.muster/` upward
-from here: its `client.json` if there is one, or the `state.json` of `make up`.
+`MUSTER_ADDRESS`/`MUSTER_KEY`, the context of a kubeconfig where one is asked for (`--context`,
+`kubectl muster`), `~/.config/muster/config.yaml`, and the nearest `.muster/` upward from here: its
+`client.json` if there is one, or the `state.json` of `make up`.
 """
 
 from __future__ import annotations
@@ -25,29 +26,33 @@ STATE_FILE: Final = "state.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """An address such as "http://127.0.0.1:8080" and an API key."""
+    """An address such as "http://127.0.0.1:8080" and an API key, or a token of the cluster."""
 
     address: str
     key: str
+    team: str = ""
+    """The one that is meant, of a user of the cluster who is of several."""
 
 
 def find(
     address: str | None = None,
     key: str | None = None,
     *,
+    context: str | None = None,
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Configuration:
-    """The configuration in force.
+    """The configuration in force; `context` of a kubeconfig, "" for the current one.
 
     Raises:
         NotConfigured: no source names an address, or none names a key; or the address has no
-            scheme.
+            scheme; or the context has no token.
     """
     environment = os.environ if environment is None else environment
-    sources = _Sources(environment, folder or Path.cwd())
+    sources = _Sources(environment, folder or Path.cwd(), context)
     found_address = (address or "").strip() or sources.first("address")
     found_key = (key or "").strip() or sources.first("key")
+    team = environment.get("MUSTER_TEAM", "").strip()
     if not found_address:
         raise NotConfigured(
             "No address of Muster is known. Give --address, set MUSTER_ADDRESS, write "
@@ -69,18 +74,24 @@ def find(
         raise NotConfigured(
             "The API key holds a blank, or what is not printable ASCII: is it one?"
         )
-    return Configuration(address=found_address.rstrip("/"), key=found_key)
+    return Configuration(address=found_address.rstrip("/"), key=found_key, team=team)
 
 
 class _Sources:
     """Reads each source only when the ones before it were silent."""
 
-    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, environment: Mapping[str, str], folder: Path, context: str | None) -> None:
         self._environment = environment
         self._folder = folder
+        self._context = context
 
     def first(self, name: str) -> str:
-        for source in (self._from_environment, self._from_user, self._from_local):
+        for source in (
+            self._from_environment,
+            self._from_context,
+            self._from_user,
+            self._from_local,
+        ):
             value = source(name).strip()  # what a file or `$(...)` gave ends in a line break
             if value:
                 return value
@@ -88,6 +99,27 @@ class _Sources:
 
     def _from_environment(self, name: str) -> str:
         return self._environment.get(f"MUSTER_{name.upper()}", "")
+
+    def _from_context(self, name: str) -> str:
+        if self._context is None:
+            return ""
+        from muster.kubeconfig import KubeContext
+
+        try:
+            context = KubeContext(self._context, self._environment)
+        except NotConfigured:
+            if self._context:
+                raise
+            return ""  # it was not asked for by its name: other sources may know
+        if name == "address":
+            return context.address
+        token = context.token()
+        if self._context and not token:
+            raise NotConfigured(
+                f"The user of context {context.name!r} has no token: a client certificate is good"
+                " for the API server alone. Give --key."
+            )
+        return token
 
     def _from_user(self, name: str) -> str:
         home = self._environment.get("HOME", "")

@@ -133,12 +133,19 @@ class Client:
         since: str = "",
         until: str = "",
         team: str = "",
+        label: str = "",
         limit: int = 500,
     ) -> Json:
         """GPU-hours of whole days (UTC), summed up by team, queue, ...."""
         return self._runner.run(
-            self._client.usage(by=by, since=since, until=until, team=team, limit=limit)
+            self._client.usage(
+                by=by, since=since, until=until, team=team, label=label, limit=limit
+            )
         )
+
+    def charges(self, **filters: str) -> Iterator[Json]:
+        """What each workload held of a flavor in each day, at each price."""
+        return self._iterate(self._client.charges(**filters))
 
     def rightsize(self, *, since: str = "", team: str = "", limit: int = 500) -> Json:
         """Work that would have done with less, since the Monday before a day."""

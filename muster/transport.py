@@ -31,10 +31,13 @@ class Transport:
         address: str | None = None,
         key: str | None = None,
         *,
+        context: str | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
         tries_max: int = TRIES_MAX,
     ) -> None:
-        configuration = find(address, key)
+        """`context` of a kubeconfig has address and token, "" is its current one."""
+        configuration = find(address, key, context=context)
+        self._team = configuration.team
         self.address = configuration.address
         self._key = configuration.key
         self._timeout_seconds = timeout_seconds
@@ -155,8 +158,9 @@ class Transport:
         import aiohttp
 
         if self._session is None:
+            headers = {"Authorization": f"Bearer {self._key}", "User-Agent": "muster"}
             self._session = aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {self._key}", "User-Agent": "muster"},
+                headers=headers | ({"Muster-Team": self._team} if self._team else {}),
                 timeout=aiohttp.ClientTimeout(total=self._timeout_seconds, sock_connect=10),
             )
         return self._session

@@ -11,6 +11,8 @@ pytest_plugins = [
     "tests.fixtures.shared_folder",
     "tests.fixtures.servers",
     "tests.fixtures.kube",
+    "tests.fixtures.kubelets",
+    "tests.fixtures.operator_types",
     "tests.fixtures.ledger",
 ]
 

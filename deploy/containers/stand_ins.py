@@ -27,6 +27,8 @@ POSTGRES_PATH = "/usr/lib/postgresql/17/bin:/usr/local/bin:/usr/bin:/bin"
 POSTGRES_SAMPLE = "/usr/share/postgresql/17/postgresql.conf.sample"
 HOST_APT = 'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get -q -o APT::Sandbox::User=root'
 KAFKA_UID = 1000
+POSTGRES_UID = 999
+"""As in the official image: a pod that may not be root names it by number."""
 COMPOSE_PACKAGE = "docker-compose"
 """In the suite of the database's image: the first release with a Compose that is new enough."""
 
@@ -65,6 +67,9 @@ POSTGRES = StandIn(
     commands=(
         'cp "$FILES/postgres/docker-entrypoint.sh" "$1/usr/local/bin/"',
         'mkdir -p "$1/docker-entrypoint-initdb.d"',
+        f'chroot "$1" groupmod --gid {POSTGRES_UID} postgres',
+        f'chroot "$1" usermod --uid {POSTGRES_UID} postgres',
+        'chroot "$1" chown -R postgres:postgres /var/lib/postgresql /var/log/postgresql',
         # Servers of the distribution listen on the loopback only, those of the image everywhere.
         f"""sed -i "s/^#listen_addresses.*/listen_addresses = '*'/" "$1{POSTGRES_SAMPLE}" """,
         f'cd "$DOWNLOADS" && {HOST_APT} download {COMPOSE_PACKAGE}',

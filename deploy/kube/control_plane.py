@@ -45,6 +45,9 @@ IDENTITIES: Final = ("binder", "checker", "gateway", "native", "watcher")
 TOKEN_SECONDS: Final = 86_400
 NAMESPACE: Final = "muster-system"
 MANIFESTS: Final = Path(__file__).resolve().parent / "manifests"
+SERVICES: Final = "10.0.0.0/16"
+API_SERVICE: Final = "10.0.0.1"
+"""The first address of Services: that of the API server, for pods."""
 ETCD, API, CONTROLLERS, KWOK = "etcd", "kube-apiserver", "kube-controller-manager", "kwok"
 _OK: Final = 200
 
@@ -233,7 +236,7 @@ class ControlPlane:
             "secure-port": str(self._ports[API]),
             "cert-dir": str(self.certificate.parent),
             "endpoint-reconciler-type": "none",
-            "service-cluster-ip-range": "10.0.0.0/16",
+            "service-cluster-ip-range": SERVICES,
             "authorization-mode": "Node,RBAC",
             "token-auth-file": str(self.folder / "tokens.csv"),
             "service-account-issuer": "https://kubernetes.default.svc",

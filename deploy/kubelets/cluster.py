@@ -18,7 +18,7 @@ from deploy.kube.api import ApiClient
 from deploy.kube.control_plane import ControlPlane
 from deploy.kube.kubelet_access import RealKubelets
 from deploy.kube.programs import KUBELET, programs
-from deploy.kubelets import gpus, packages
+from deploy.kubelets import api_service, gpus, packages
 from deploy.kubelets.node import Needs, Node
 from deploy.kubelets.place import Place, missing_programs, take_place
 from deploy.local.cache import CHECKOUT
@@ -170,12 +170,14 @@ class KubeletCluster:
         self._dns.start()
 
     def _start_nodes(self, place: Place, kubelet: Path, debian: Path) -> None:
+        assert self._control_plane is not None
+        way_to_api = api_service.command(self._control_plane.server)
         for index, name in enumerate(gpus.NAMES):
             needs = Needs(
                 kubelet=kubelet,
                 debian=debian,
                 control_plane=self.folder,
-                daemons=[gpus.daemon(name, self.kubeconfig(name))],
+                daemons=[gpus.daemon(name, self.kubeconfig(name)), way_to_api],
                 labels=gpus.labels(name),
                 taints=gpus.taints(name),
                 environment=self._environment,

@@ -2,14 +2,17 @@
 
 Names are as Kubernetes specifies them: `SERVICE.NAMESPACE.svc.cluster.local` has the
 addresses of a headless Service, `HOSTNAME.SERVICE...` that of one endpoint. The answer is read
-from EndpointSlices each time, so nothing is ever old; a cluster of tests asks little.
+from EndpointSlices once in a second, for as long as clients may keep it: pods that wait for a name
+ask again and again, and on a busy machine they would be answered when they no longer listen.
 """
 
 import argparse
 import contextlib
+import functools
 import socket
 import struct
 import sys
+import time
 import urllib.parse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +23,7 @@ from deploy.kube.api import ApiClient
 PORT: Final = 53
 SUFFIX: Final = ("svc", "cluster", "local")
 TTL_SECONDS: Final = 1
+NAMES_MAX: Final = 64
 QUERY_BYTES_MAX: Final = 512
 _HEADER: Final = struct.Struct("!HHHHHH")
 _ANSWER: Final = struct.Struct("!HHHIH4s")
@@ -54,7 +58,8 @@ def answer(query: bytes, kubeconfig: Path) -> bytes:
     labels, end = _labels(query, _HEADER.size)
     kind, _ = struct.unpack_from("!HH", query, end)
     try:
-        addresses = _addresses(labels, kubeconfig)
+        second = int(time.monotonic() / TTL_SECONDS)
+        addresses = _addresses(tuple(labels), kubeconfig, second)
     except OSError as error:
         print(f"{'.'.join(labels)}: {error}", file=sys.stderr, flush=True)
         return _reply(number, query[_HEADER.size : end + 4], [], _FAILED)
@@ -80,8 +85,9 @@ def _labels(query: bytes, at: int) -> tuple[list[str], int]:
     return labels, at + 1
 
 
-def _addresses(labels: list[str], kubeconfig: Path) -> list[str]:
-    if tuple(labels[-len(SUFFIX) :]) != SUFFIX:
+@functools.lru_cache(NAMES_MAX)
+def _addresses(labels: tuple[str, ...], kubeconfig: Path, _second: int) -> list[str]:
+    if labels[-len(SUFFIX) :] != SUFFIX:
         return []
     *hostname, service, namespace = labels[: -len(SUFFIX)]
     selector = urllib.parse.quote(f"kubernetes.io/service-name={service}")

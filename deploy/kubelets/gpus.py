@@ -4,17 +4,14 @@ Both are those of the tests, the one thing here that is. Nodes with a driver are
 their own, so that nothing runs there that does not ask for it.
 """
 
-import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from deploy.kube import nodes as simulated
+from deploy.kube.go_module import downloaded
 from deploy.kube.programs import KUBELET, MODULES
-from deploy.local.processes import LocalError
 
 GPUS_A_NODE: Final = 8
 COUNTED: Final = ("node-0", "node-1")
@@ -80,14 +77,4 @@ def _protocols() -> Path:
     Raises:
         LocalError: it cannot be fetched.
     """
-    done = subprocess.run(
-        ["go", "mod", "download", "-json", "k8s.io/kubelet"],
-        cwd=MODULES / KUBELET[0].folder,
-        env={**os.environ, "GOFLAGS": "", "GOWORK": "off"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise LocalError(f"go mod download k8s.io/kubelet failed: {done.stdout}{done.stderr}")
-    return Path(json.loads(done.stdout)["Dir"])
+    return downloaded("k8s.io/kubelet", MODULES / KUBELET[0].folder)

@@ -6,11 +6,13 @@ Everything of it lies in one folder, so that it is there again when the node com
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from deploy.kube.control_plane import API_SERVICE
 from deploy.kube.kubelet_access import AUTHORITY
 from deploy.kubelets import images, packages
 from deploy.kubelets.place import Place
@@ -55,6 +57,7 @@ class Node:
             command=[
                 "unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc",
                 "sh", str(SCRIPT), str(self.folder), place.address(index), place.gateway,
+                API_SERVICE,
             ],
             log=self.folder / "node.log",
             environment={**needs.environment, "PATH": self._path()},
@@ -87,6 +90,26 @@ class Node:
         """Send a signal to the kubelet."""
         for pid in self._pids("kubelet"):
             os.kill(pid, number)
+
+    def load(self, archive: Path) -> None:
+        """Give it the images of a `docker save` archive.
+
+        Raises:
+            LocalError: its container runtime refuses.
+        """
+        socket = f"/proc/{self._first_process()}/root{CONTAINERD_SOCKET}"
+        ctr = [
+            str(self._needs.debian / packages.CTR),
+            "--address",
+            socket,
+            "--namespace",
+            "k8s.io",
+        ]
+        done = subprocess.run(
+            [*ctr, "images", "import", str(archive)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise LocalError(f"{self.name} takes no image of {archive}: {done.stderr.strip()}")
 
     def _pids(self, program: str) -> list[int]:
         assert self._program.pid is not None

@@ -3,7 +3,7 @@
 # ends, so do all others of the node, and its mounts and addresses are gone. What systemd does on a
 # real node it does here: start container runtime, kubelet and device plugin, and start them again.
 set -eu
-folder=$1 address=$2 gateway=$3
+folder=$1 address=$2 gateway=$3 # and $4, the address of the API server for pods
 
 mount --bind "$folder/kubelet" /var/lib/kubelet # where device plugins register, whatever --root-dir says
 mount --bind "$folder/containerd" /var/lib/containerd # an overlay takes no colon in a path, and folders of tests have one
@@ -13,6 +13,7 @@ mount -t tmpfs -o mode=755 tmpfs /run
 mount --make-rshared /
 echo 1 >/proc/sys/net/ipv4/ip_forward
 ip link set lo up
+ip address add "$4/32" dev lo
 until ip link set eth0 up 2>/dev/null; do sleep 0.05; done
 ip address add "$address/24" dev eth0
 ip route add default via "$gateway"

@@ -22,6 +22,7 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
 PROGRAMS: Final = ("usr/bin", "usr/sbin")
 PLUGINS: Final = "usr/lib/cni"
 BUSYBOX: Final = "usr/bin/busybox"
+CTR: Final = "usr/bin/ctr"
 
 
 def unpacked() -> Path:

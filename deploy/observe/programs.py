@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy import debian
-from deploy.local.cache import locked, machine_cache_folder
-from deploy.local.processes import LocalError
 
-SUITE: Final = "bookworm"
 PACKAGE: Final = "prometheus"
 ALERTMANAGER: Final = "prometheus-alertmanager"
 TEMPLATE: Final = Path("/usr/share/prometheus/alertmanager/default.tmpl")
@@ -51,18 +48,4 @@ def required() -> bool:
 
 def _program(name: str) -> Path:
     installed = shutil.which(name)
-    return Path(installed) if installed else _unpacked() / "usr" / "bin" / name
-
-
-def _unpacked() -> Path:
-    folder = machine_cache_folder() / f"prometheus-{SUITE}"
-    with locked(folder.with_suffix(".lock")):
-        if not folder.exists():
-            partial = folder.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            try:
-                debian.fetch(SUITE, (PACKAGE,), partial)
-            except OSError as error:
-                raise LocalError(f"no Prometheus: apt-get install {PACKAGE} ({error})") from error
-            partial.rename(folder)
-    return folder
+    return Path(installed) if installed else debian.unpacked(PACKAGE) / "usr" / "bin" / name

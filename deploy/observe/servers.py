@@ -16,6 +16,9 @@ from deploy.observe import programs
 
 RULES: Final = CHECKOUT / "deploy" / "prometheus" / "rules"
 START_SECONDS: Final = 60
+METRICS: Final = "/metrics"
+HOLDERS: Final = "/metrics/devices"
+"""Of monitoring: who holds each GPU."""
 HOST: Final = "127.0.0.1"
 
 
@@ -28,9 +31,10 @@ class Observing:
         agents: addresses, host:port, of node agents.
         receiver: URL that Alertmanager tells of alerts; empty: none.
         seconds: between two scrapes.
+        rules: folder of the files with rules.
     """
 
-    def __init__(
+    def __init__(  # as the doc says
         self,
         folder: Path,
         services: Mapping[str, str],
@@ -38,8 +42,9 @@ class Observing:
         agents: Sequence[str] = (),
         receiver: str = "",
         seconds: int = 5,
+        rules: Path = RULES,
     ) -> None:
-        self.folder = folder
+        self.folder, self._rules = folder, rules
         self._services, self._agents = services, agents
         self._receiver, self._seconds = receiver, seconds
         ports = free_ports(2)
@@ -105,23 +110,28 @@ class Observing:
         managers = [_place(self.alerts_url)] if self.tells else []
         return {
             "global": {"scrape_interval": every, "evaluation_interval": every},
-            "rule_files": [f"{RULES}/*.yml"],
+            "rule_files": [f"{self._rules}/*.yml"],
             "alerting": {"alertmanagers": [{"static_configs": [{"targets": managers}]}]},
             "scrape_configs": scrapes(self._services, self._agents),
         }
 
 
 def scrapes(services: Mapping[str, str], agents: Sequence[str]) -> list[dict[str, Any]]:
-    """The two jobs that the rules know; labels of Muster go before those of Prometheus."""
+    """The jobs that the rules know; labels of Muster go before those of Prometheus."""
     own = [
         {"targets": [_place(url)], "labels": {"service": name}}
         for name, url in services.items()
         if name not in SIMULATED
     ]
-    jobs = {"muster": own, "muster-agents": [{"targets": list(agents)}]}
+    holders = [one for one in own if one["labels"] == {"service": "monitoring"}]
+    jobs = {
+        "muster": (METRICS, own),
+        "muster-agents": (METRICS, [{"targets": list(agents)}]),
+        "muster-holders": (HOLDERS, holders),
+    }
     return [
-        {"job_name": name, "honor_labels": True, "static_configs": targets}
-        for name, targets in jobs.items()
+        {"job_name": name, "honor_labels": True, "metrics_path": path, "static_configs": targets}
+        for name, (path, targets) in jobs.items()
     ]
 
 

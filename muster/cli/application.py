@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -31,8 +32,8 @@ Examples:
 
   muster queue -o json | jq .items        # every command speaks json, yaml and name
 
-Address and key: --address/--key, MUSTER_ADDRESS/MUSTER_KEY, ~/.config/muster/config.yaml, or a
-local system near by (`make up`). Exit codes: docs/cli.md.
+Address and key: --address/--key, MUSTER_ADDRESS/MUSTER_KEY, a context of a kubeconfig (--context),
+~/.config/muster/config.yaml, or a local system near by (`make up`). Exit codes: docs/cli.md.
 """
 
 _COMMANDS: Final = (
@@ -61,7 +62,24 @@ _COMMANDS: Final = (
 )
 """In the order in which the help lists them; `admin` is last."""
 _SETTINGS: Final[dict[str, dict[str, Any]]] = {"run": {"allow_interspersed_args": False}}
-_WITH_VALUE: Final = frozenset(("--address", "--key"))
+_WITH_VALUE: Final = frozenset(("--address", "--key", "--context"))
+PLUGIN: Final = "kubectl-muster"
+"""As kubectl looks for its command `muster`."""
+
+
+class Program:
+    """What the user has called: `muster`, or `kubectl muster`, which logs in as kubectl does."""
+
+    def __init__(self) -> None:
+        self.is_plugin = Path(sys.argv[0]).stem == PLUGIN
+
+    @property
+    def name(self) -> str:
+        """As its help and its examples show it."""
+        return PLUGIN.replace("-", " ") if self.is_plugin else "muster"
+
+
+_PROGRAM: Final = Program()
 
 
 def application(only: str = "") -> typer.Typer:
@@ -69,7 +87,7 @@ def application(only: str = "") -> typer.Typer:
     app = typer.Typer(
         name="muster",
         help="A GPU scheduler for teams: submit work, see it run, ask why it waits.",
-        epilog=EXAMPLES,
+        epilog=EXAMPLES.replace("\n  muster ", f"\n  {_PROGRAM.name} "),
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -113,19 +131,24 @@ def common(
         str | None, typer.Option(help="Address of Muster, such as http://127.0.0.1:8080.")
     ] = None,
     key: Annotated[str | None, typer.Option(help="API key (mk_...).")] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(help="Context of a kubeconfig: the token of its user is the login."),
+    ] = None,
     _version: Annotated[  # noqa: FBT002  # typer's form; its callback has shown it
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="The version.")
     ] = False,
 ) -> None:
     """A GPU scheduler for teams: submit work, see it run, ask why it waits."""
     OPTIONS.address, OPTIONS.key = address, key
+    OPTIONS.context = "" if context is None and _PROGRAM.is_plugin else context
 
 
 def run(arguments: list[str] | None = None) -> None:
     """Run one command; always ends in SystemExit."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        application(_named(given))(args=given, prog_name="muster")
+        application(_named(given))(args=given, prog_name=_PROGRAM.name)
     except (MusterError, UsageError) as error:
         show(error)
         sys.exit(exit_code_of(error))

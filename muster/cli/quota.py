@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import typer
@@ -133,6 +134,9 @@ def budget_line(budget: Json) -> str:
         parts.append(f"${spent / 1_000_000:,.2f}/{limit / 1_000_000:,.2f}")
     if budget["percent"] >= FULL_PERCENT and budget["at_limit"] in _AT_LIMIT:
         parts.append(_AT_LIMIT[budget["at_limit"]])
+    whole_ms = budget.get("whole_spent_at_ms")
+    if whole_ms is not None and budget["percent"] < FULL_PERCENT:
+        parts.append(f"spent by {datetime.fromtimestamp(whole_ms / 1_000, UTC):%m-%d %H:%M} UTC")
     return f"{budget['percent']}% of {budget['month']}: {', '.join(parts)}"
 
 

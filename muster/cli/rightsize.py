@@ -12,7 +12,8 @@ import typer
 from muster.cli import completion
 from muster.cli.output import Column, Format, field, note, show_items, show_value
 from muster.cli.session import call
-from muster.cli.usage import day_of, harmless, micro, microhours
+from muster.cli.usage import day_of
+from muster.cli.usage_cells import harmless, micro, microhours
 
 Json = dict[str, Any]
 HOUR_MS: Final = 3_600_000

@@ -15,10 +15,12 @@ TRIES_MAX = 4
 
 @dataclass(slots=True)
 class Options:
-    """`--address` and `--key` of this call."""
+    """`--address`, `--key` and `--context` of this call."""
 
     address: str | None = None
     key: str | None = None
+    context: str | None = None
+    """None: no kubeconfig is read; "": its current context."""
 
 
 OPTIONS = Options()
@@ -29,7 +31,9 @@ def call(work: Callable[[AsyncClient], Awaitable[Answer]]) -> Answer:
     """Run a coroutine with a client and close it."""
 
     async def run() -> Answer:
-        async with AsyncClient(OPTIONS.address, OPTIONS.key, tries_max=TRIES_MAX) as client:
+        async with AsyncClient(
+            OPTIONS.address, OPTIONS.key, context=OPTIONS.context, tries_max=TRIES_MAX
+        ) as client:
             return await work(client)
 
     return asyncio.run(run())

@@ -12,15 +12,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from muster.cli import completion
+from muster.cli import completion, focus
 from muster.cli.durations import moment_of
 from muster.cli.output import Column, Format, field, note, show_items, show_value
 from muster.cli.session import call, now_ms
+from muster.cli.usage_cells import harmless, micro, microhours
+from muster.client import AsyncClient
 
 Json = dict[str, Any]
 DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-"""With these a spreadsheet begins a formula."""
 PARTS: Final = ("allocated", "used", "unused", "unmeasured")
 
 
@@ -33,11 +33,13 @@ class UsageFormat(StrEnum):
     YAML = "yaml"
     NAME = "name"
     CSV = "csv"
+    FOCUS = "focus"
 
 
 def usage(  # noqa: PLR0917  # typer's form
     by: Annotated[
-        str, typer.Option(help="team, queue, namespace, flavor, workload or day.")
+        str,
+        typer.Option(help="team, queue, namespace, flavor, purchase, workload, day or label:KEY."),
     ] = "team",
     since: Annotated[str, typer.Option(help="30d (ago), or a day (UTC) such as 2026-11-01.")] = (
         "30d"
@@ -51,7 +53,8 @@ def usage(  # noqa: PLR0917  # typer's form
     ] = "",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="So many, the largest.")] = 1000,
     output: Annotated[
-        UsageFormat, typer.Option("--output", "-o", help="table, wide, json, yaml, name or csv.")
+        UsageFormat,
+        typer.Option("--output", "-o", help="table, wide, json, yaml, name, csv or focus."),
     ] = UsageFormat.TABLE,
 ) -> None:
     """Sum up GPU-hours: held, and of those used, unused and unmeasured; and what they cost.
@@ -60,18 +63,26 @@ def usage(  # noqa: PLR0917  # typer's form
     three are all that was held. Of what runs, the last minutes may be missing. Days are whole
     (UTC). A team sees its own.
 
+    With -o focus all is told that was held, as CSV with the columns of FOCUS 1.2: a row for each
+    workload, flavor, purchase, price and day. --by and --limit do not matter there.
+
     Examples:
       muster usage --by team --since 30d
+
+      muster usage --by label:project --since 2026-11-01
+
+      muster usage -o focus --since 2026-11-01 --until 2026-12-01 > november.csv
 
       muster usage --by workload -t vision --since 2026-11-01 --until 2026-12-01
 
       muster usage --by day -o csv > days.csv
     """
-    found = call(
-        lambda client: client.usage(
-            by=by, since=day_of(since), until=until, team=team, limit=limit
-        )
-    )
+    days = {"since": day_of(since), "until": until, "team": team}
+    if output is UsageFormat.FOCUS:
+        call(lambda client: focus.write(client.charges(**days), _site(client), sys.stdout))
+        return
+    kind, _, label = by.partition(":")
+    found = call(lambda client: client.usage(by=kind, label=label, limit=limit, **days))
     if output is UsageFormat.CSV:
         _show_csv(found["items"])
     elif output in {UsageFormat.JSON, UsageFormat.YAML}:
@@ -80,6 +91,11 @@ def usage(  # noqa: PLR0917  # typer's form
         _show_table(found, Format(output))
     if found["left_out"]:
         note(f"{found['left_out']} more are left out: --limit takes up to 1000.")
+
+
+def _site(client: AsyncClient) -> str:
+    """Who bills: the address of Muster, without its scheme."""
+    return client.address.partition("://")[2].strip("/")
 
 
 def day_of(text: str) -> str:
@@ -108,21 +124,6 @@ def _show_csv(items: Sequence[Json]) -> None:
         amounts = [micro(microhours(item[f"{part}_gpu_ms"])) for part in PARTS]
         money = [micro(item["cost_microdollars"]), micro(item["unused_microdollars"])]
         writer.writerow([*texts, *amounts, *money])
-
-
-def harmless(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(FORMULA) else text
-
-
-def microhours(gpu_ms: int) -> int:
-    """Millionths of a GPU-hour, rounded."""
-    return (gpu_ms * 10 + 18) // 36
-
-
-def micro(millionths: int) -> str:
-    """A number of millionths as decimals."""
-    return f"{millionths // 1_000_000}.{millionths % 1_000_000:06d}"
 
 
 def _hours(part: str) -> Column:

@@ -148,7 +148,7 @@ def _check_commands(findings: Findings, evidence: Evidence) -> None:
         findings.checked += 1
         if epoch < highest.get(record.partition, 0):
             findings.add(
-                record.payload["workload_id"],
+                record.payload.get("workload_id", f"cell-{record.partition}"),
                 f"a command of epoch {epoch} follows one of epoch {highest[record.partition]}",
             )
         highest[record.partition] = max(epoch, highest.get(record.partition, 0))

@@ -63,7 +63,7 @@ NEVER_BOUND: Final = (
 FENCES: Final = "SELECT cell, epoch FROM binder.fence"
 SOME: Final = (
     "SELECT x.workload_id, x.attempt, x.cell, x.epoch, x.team, x.state, x.evicting,"
-    " x.grace_seconds, x.succeeded, x.size FROM binder.attempt x JOIN"
+    " x.grace_seconds, x.succeeded, x.size, x.reason FROM binder.attempt x JOIN"
     " unnest($1::text[], $2::int[]) AS r(w, n) ON x.workload_id = r.w AND x.attempt = r.n"
     " WHERE NOT x.active"
 )

@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from services.binder.actuator import Actuator
+from services.binder.answers import beyond, last_fact
 from services.binder.attempts import (
     ANSWERED,
     FINISHED,
@@ -26,6 +27,7 @@ from services.binder.metrics import FACTS
 from shared.core.model.reason import Reason
 from shared.events.envelope import Received
 from shared.events.pods import (
+    AskAttempts,
     BindRefused,
     BindWorkload,
     EvictPods,
@@ -122,18 +124,33 @@ class RowBatch:
             return
         over = self._over.get(key)
         if over is None:
-            self._never_bound(command)
+            self._never_bound(command.epoch, command.cell, key)
         elif over.state == ANSWERED:
             return
         else:
             over.state = ANSWERED
             self._touch(over)
-        succeeded = over is not None and over.succeeded
+        self._tell_gone(command.cell, key, cause, succeeded=over is not None and over.succeeded)
+
+    def ask(self, question: AskAttempts, cause: Received) -> None:
+        """Tell of each attempt what is known beyond what is known to placement."""
+        for one in question.attempts:
+            key = (one.workload_id, one.attempt)
+            if not self._fresh(question.cell, question.epoch, key):
+                return
+            attempt = self._memory.attempts.get(key) or self._over.get(key)
+            if attempt is None:
+                self._never_bound(question.epoch, question.cell, key)
+                self._tell_gone(question.cell, key, cause, succeeded=False)
+            elif beyond(attempt, one.state):
+                self._emit(last_fact(attempt, cause.event.time_ms), cause)
+
+    def _tell_gone(self, cell: int, key: Key, cause: Received, *, succeeded: bool) -> None:
         fact = PodsGone(
-            workload_id=command.workload_id,
-            attempt=command.attempt,
+            workload_id=key[0],
+            attempt=key[1],
             at_ms=cause.event.time_ms,
-            cell=command.cell,
+            cell=cell,
             succeeded=succeeded,
         )
         self._emit(fact, cause)
@@ -168,12 +185,15 @@ class RowBatch:
         self._touch(attempt)
         self._after_commit.append(lambda: self._actuator.resize(key, number, pods, grace))
 
-    def _never_bound(self, command: EvictPods) -> None:
+    def _never_bound(self, epoch: int, cell: int, key: Key) -> None:
+        """A command to bind it that comes later is passed over."""
+        if key in self._memory.never_bound:
+            return
         attempt = Attempt(
-            workload_id=command.workload_id,
-            attempt=command.attempt,
-            cell=command.cell,
-            epoch=command.epoch,
+            workload_id=key[0],
+            attempt=key[1],
+            cell=cell,
+            epoch=epoch,
             team="",
             state=ANSWERED,
             size=0,
@@ -206,7 +226,7 @@ class RowBatch:
             attempt.active = False
             attempt.reason = getattr(fact, "pod_reason", "")
             attempt.succeeded = getattr(fact, "succeeded", False)
-            del self._memory.attempts[key]
+            self._over[key] = self._memory.attempts.pop(key)
             self._after_commit.append(lambda: self._actuator.close(key))
         else:
             self._after_commit.append(lambda: self._actuator.settled(key))

@@ -28,6 +28,7 @@ from services.binder.gang_state import (
     NOT_THERE,
     OVER,
     PINNED,
+    POD_LOST,
     RUNNING,
     SUCCEEDED,
     GangState,
@@ -271,7 +272,7 @@ class BoundGang(GangState):
             message = f"{pod.name} is on {pod.node}"
             self._refuse(rank, "BoundElsewhere", message, pod.node, now_ms)
         elif mark == GONE:
-            self._vanished(rank, pod.reason or "PodLost", pod, now_ms)
+            self._vanished(rank, pod.reason or POD_LOST, pod, now_ms)
         elif mark == FAILED or (mark == SUCCEEDED and pod.deleting):
             cause = cause_of_failure(pod.reason, deleted=pod.deleting)
             self._lose(rank, pod.reason or "PodFailed", pod, now_ms, cause)
@@ -325,7 +326,7 @@ class BoundGang(GangState):
             changed = True
             self.advance(rank, GONE)
             if self.goal is PodsGoal.RUN and rank < self.size:
-                self._vanished(rank, "PodLost", None, now_ms)
+                self._vanished(rank, POD_LOST, None, now_ms)
         return changed
 
 

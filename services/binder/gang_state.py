@@ -16,6 +16,8 @@ from shared.ports.cluster import Pod
 ABSENT, CREATED, PINNED, BOUND, RUNNING, SUCCEEDED, FAILED, GONE, FOREIGN = range(9)
 NOT_THERE: Final = frozenset((ABSENT, GONE, FOREIGN))
 OVER: Final = NOT_THERE | {SUCCEEDED, FAILED}
+POD_LOST: Final = "PodLost"
+"""Reason of a pod that was there and is in no list."""
 
 
 class PodsGoal(IntEnum):

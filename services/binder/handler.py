@@ -20,7 +20,7 @@ from services.binder.attempts import Attempt, BinderMemory, find_over, load
 from services.binder.batch import RowBatch
 from services.binder.gang_state import Key
 from shared.events.envelope import Event, Received, event_id
-from shared.events.pods import BindWorkload, EvictPods, PodFact, ResizePods
+from shared.events.pods import AskAttempts, BindWorkload, EvictPods, PodFact, ResizePods
 from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import POD_COMMANDS, Topic
 from shared.ports.clock import Clock
@@ -78,13 +78,12 @@ class BinderHandler:
         self._observations.clear()
 
     async def prepare(self, messages: Sequence[Received], reader: Reader) -> None:
-        """Look up attempts that are to be evicted and are not active (rare)."""
+        """Look up attempts that are to be evicted, or asked about, and are not active (rare)."""
         wanted = [
             key
             for one in messages
-            if isinstance(one.event.payload, EvictPods)
-            and (key := (one.event.payload.workload_id, one.event.payload.attempt))
-            not in self._memory.attempts
+            for key in _keys(one.event.payload)
+            if key not in self._memory.attempts
         ]
         self._over = await find_over(wanted, reader) if wanted else {}
 
@@ -101,6 +100,8 @@ class BinderHandler:
                 batch.evict(payload, message)
             elif isinstance(payload, ResizePods):
                 batch.resize(payload, message)
+            elif isinstance(payload, AskAttempts):
+                batch.ask(payload, message)
         return batch.finished(now_ms)
 
     def due(self, now_ms: int) -> Sequence[Received]:
@@ -118,6 +119,15 @@ class BinderHandler:
         self._observations.append(_observation(fact, correlation_id))
         if len(self._observations) == 1:
             self.on_wake()
+
+
+def _keys(payload: object) -> Sequence[Key]:
+    """Attempts of which a command wants to know even if they are over."""
+    if isinstance(payload, EvictPods):
+        return [(payload.workload_id, payload.attempt)]
+    if isinstance(payload, AskAttempts):
+        return [(one.workload_id, one.attempt) for one in payload.attempts]
+    return []
 
 
 def _observation(fact: PodFact, correlation_id: str) -> Received:

@@ -21,11 +21,13 @@ from services.gateway.app.backlog import Backlog
 from services.gateway.app.committer import Committer
 from services.gateway.app.context import GatewayContext
 from services.gateway.app.event_hub import EventHub
+from services.gateway.app.kubernetes_callers import KubernetesCallers
 from services.gateway.app.team_access import TeamAccess
 from services.gateway.app.told_starts import score_forever
 from services.gateway.app.trims import gateway_trims
 from services.gateway.documents.keys import KeyRing
 from services.gateway.documents.organisation import OrganisationCache
+from services.gateway.http.kubernetes_subjects import named_subjects
 from services.gateway.http.rate import Rate
 from services.gateway.http.read_turns import ReadTurns
 from services.gateway.organisation.bootstrap import prepare
@@ -37,11 +39,14 @@ from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.pod_exec import KubernetesPodExec
 from shared.adapters.kubernetes.pod_logs import KubernetesPodLogs
 from shared.adapters.kubernetes.settings import KubernetesSettings
+from shared.adapters.kubernetes.token_reviews import KubernetesTokenReviews
 from shared.adapters.no_pod_logs import NoPodLogs
 from shared.adapters.postgres.pool import Database
+from shared.ports.clock import Clock
 from shared.ports.pod_exec import PodExec
 from shared.ports.pod_logs import PodLogs
 from shared.runtime.main import Parts, connect, loop_of, serve_handler
+from shared.runtime.tasks import end
 from shared.runtime.trimming import trim_forever
 from shared.runtime.watchdog import Watchdog
 
@@ -55,6 +60,7 @@ KEEPALIVE_SECONDS: Final = 75.0
 def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> GatewayContext:
     """The parts of the HTTP process, wired."""
     clock = SystemClock()
+    organisation = OrganisationCache(reader, clock)
     return GatewayContext(
         settings=settings,
         reader=reader,
@@ -62,7 +68,7 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Gate
             parts.session, reader, parts.log, waiting_items_max=settings.waiting_requests_max
         ),
         keys=KeyRing(reader, clock, settings.key_pepper.get_secret_value().encode()),
-        organisation=OrganisationCache(reader, clock),
+        organisation=organisation,
         hub=EventHub(reader, parts.log),
         rate=Rate(settings.requests_per_second_max),
         reads=ReadTurns(settings.read_limits, clock),
@@ -72,6 +78,7 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Gate
         team_access=TeamAccess(settings, os.urandom),
         pod_logs=_pod_logs(settings),
         pod_exec=_pod_exec(settings),
+        kubernetes=_kubernetes(settings, organisation, clock),
         log=parts.log,
     )
 
@@ -85,6 +92,16 @@ def _pod_logs(settings: GatewaySettings) -> PodLogs:
 
 def _pod_exec(settings: GatewaySettings) -> PodExec | None:
     return None if settings.cluster == "simulated" else KubernetesPodExec(KubernetesSettings())
+
+
+def _kubernetes(
+    settings: GatewaySettings, organisation: OrganisationCache, clock: Clock
+) -> KubernetesCallers | None:
+    if not settings.kubernetes_login:
+        return None
+    reviews = KubernetesTokenReviews(KubernetesSettings(), settings.kubernetes_audience)
+    operators = named_subjects(settings.kubernetes_operators)
+    return KubernetesCallers(reviews, organisation, clock, operators)
 
 
 def _protocol_log() -> logging.Logger:
@@ -142,6 +159,8 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext
         await gateway.pod_logs.close()
         if gateway.pod_exec is not None:
             await gateway.pod_exec.close()
+        if gateway.kubernetes is not None:
+            await gateway.kubernetes.close()
         await reader.close()
         await parts.close()
         parts.log.info("stopped")
@@ -150,13 +169,11 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext
 async def _end(gateway: GatewayContext) -> None:
     """Commit and publish what was accepted, then stop every task."""
     committing, *others = gateway.tasks
-    for task in others:
-        task.cancel()
+    await end(others)
     gateway.committer.stop()
     if gateway.committer.ready:
         await asyncio.wait([committing], timeout=SHUTDOWN_SECONDS)
-    committing.cancel()
-    await asyncio.gather(*gateway.tasks, return_exceptions=True)
+    await end([committing])
 
 
 async def run(settings: GatewaySettings) -> None:
@@ -219,14 +236,13 @@ async def _project(settings: GatewaySettings, watchdog: Watchdog, stopping: asyn
     trimming = asyncio.create_task(
         trim_forever(parts.database, projection.trims, SystemClock(), parts.log)
     )
+    tasks = (running, waiting, trimming)
     try:
-        tasks = (running, waiting, trimming)
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         loop.stop()
         await running
         if trimming.done():
             trimming.result()
     finally:
-        waiting.cancel()
-        trimming.cancel()
+        await end(tasks)
         await parts.close()

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, field_validator
 
 from services.gateway.http.connections import ConnectionLimits, networks_of
+from services.gateway.http.kubernetes_subjects import named_subjects
 from services.gateway.http.read_cost import ReadLimits
 from shared.core.notifications.addresses import Network
 from shared.core.notifications.addresses import networks_of as notification_networks
@@ -66,6 +67,21 @@ class GatewaySettings(Settings, TopicSettings):
     )
     exec_seconds_max: int = Field(
         default=3_600, ge=1, description="seconds for which one command is followed in a pod"
+    )
+    kubernetes_login: bool = Field(
+        default=False,
+        description="take bearer tokens of the cluster (MUSTER_KUBE_*) beside API keys: its"
+        " TokenReview says whose they are, documents of teams say what their users may",
+    )
+    kubernetes_audience: str = Field(
+        default="",
+        description="audience that such a token must be made for; empty: the API server's own, as"
+        " tokens of kubeconfig files are",
+    )
+    kubernetes_operators: str = Field(
+        default="",
+        description="users and groups of the cluster that are operators here, such as"
+        " group:platform,user:alice; comma-separated",
     )
     notification_networks: str = Field(
         default="",
@@ -178,6 +194,13 @@ class GatewaySettings(Settings, TopicSettings):
             team_tokens=self.team_read_tokens_per_second,
             in_hand=self.team_reads_in_hand_max,
         )
+
+    @field_validator("kubernetes_operators")
+    @classmethod
+    def _operators(cls, text: str) -> str:
+        """Every one is a user or a group."""
+        named_subjects(text)
+        return text
 
     @field_validator("shared_peers")
     @classmethod

@@ -1,8 +1,8 @@
 """The monitoring service: every fact becomes a cost row, a change in memory, or a count.
 
 Reports of use tell which work is idle (`idle.py`), which nodes fell silent (`silence.py`) and
-which devices slowly change for the worse (`trends/`), and where GPU-hours go (`use.py`); those
-alone it tells others.
+which devices slowly change for the worse (`trends/`), and where GPU-hours go (`use.py`). Those it
+tells others, and how many more nodes are needed (`needed.py`); nothing else.
 
 Pod facts and nominations are not read: whatever they lead to is in the facts of placement, and
 each message read costs an inbox row. Counters are moved only after the commit, so a batch that is
@@ -11,14 +11,16 @@ decided again is counted once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from services.monitoring import fleet, metrics
+from services.monitoring.gauges import holders
 from services.monitoring.idle import Idle
 from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
 from services.monitoring.memory import DEBT, QUOTA, Debt, MonitoringMemory
+from services.monitoring.needed import START_MS, NeededNodes
 from services.monitoring.silence import Silence
 from services.monitoring.trends import Trends
 from services.monitoring.use import GpuHours
@@ -51,6 +53,7 @@ APART: Final = (
     nodes.DeviceHealthChanged,
 )
 """What is read with its message; all else as the fact alone."""
+NONE_WARM: Final[Mapping[str, int]] = {}
 Action = Callable[[Any], None]
 
 
@@ -60,8 +63,16 @@ class MonitoringHandler:
     name = "monitoring"
     linger_seconds = 0.2
 
-    def __init__(self, *, cell: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        cell: int = 0,
+        node_start_ms: int = START_MS,
+        warm_nodes: Mapping[str, int] = NONE_WARM,
+    ) -> None:
         self._cell = cell
+        self._node_start_ms = node_start_ms
+        self._warm_nodes = warm_nodes
         self.team = Capped(TEAMS_MAX)
         self.node = Capped(NODES_MAX)
         self._counts: list[tuple[Callable[[float], None], float]] = []
@@ -76,6 +87,7 @@ class MonitoringHandler:
         self._idle = Idle(memory, self._cell)
         self._silence = Silence(memory, self._cell)
         self._trends = Trends(memory, self._cell)
+        self._needed = NeededNodes(memory, self._cell, self._node_start_ms, self._warm_nodes)
         self._counts.clear()
         self._actions: dict[type, Action] = {
             workloads.WorkloadQueued: self._queued,
@@ -117,6 +129,10 @@ class MonitoringHandler:
         """The payloads that have an action."""
         return (*APART, *self._actions)
 
+    def expositions(self) -> Mapping[str, Callable[[], str]]:
+        """Who holds each GPU."""
+        return {holders.PATH: lambda: holders.exposition(self.memory, self.team)}
+
     async def load(self, reader: Reader) -> None:
         """Rebuild from the journal; gauges read meanwhile never show a part of it."""
         memory = MonitoringMemory()
@@ -134,8 +150,10 @@ class MonitoringHandler:
         for message in messages:
             payload = message.event.payload
             if isinstance(payload, organisation.FlavorApplied):
-                rows.price(payload, message.event.time_ms)
-                self._priced(payload, message.event.time_ms)
+                prices = payload.prices_from(message.event.time_ms)
+                rows.price(payload.name, prices)
+                self.memory.use.price(payload.name, prices)
+                self._needed.flavor(payload)
             elif isinstance(payload, nodes.GpuUsageReported):
                 emits += self._used(message, payload)
             elif isinstance(payload, nodes.NodeRemoved):
@@ -147,10 +165,12 @@ class MonitoringHandler:
             else:
                 if isinstance(payload, nodes.NodeInventoryReported):
                     emits += self._trends.inventory(message, payload.node)
+                    self._needed.node(payload.node.flavor, len(payload.node.gpus))
                 action = self._actions.get(type(payload))
                 if action is not None:
                     action(payload)
         emits += self._use.told(messages)
+        emits += self._needed.told(messages)
         return Outcome(emits=emits, writes=[*rows.writes(), *self.memory.journal.writes()])
 
     def due(self, now_ms: int) -> Sequence[Received]:
@@ -178,10 +198,6 @@ class MonitoringHandler:
         told = self._silence.reported(message, fact.node)
         return told + self._idle.reported(message, fact) + trends
 
-    def _priced(self, fact: organisation.FlavorApplied, applied_at_ms: int) -> None:
-        price = fact.price_microdollars_per_gpu_hour
-        self.memory.use.price(fact.name, fact.version, applied_at_ms, price)
-
     def _step(self, message: Received, fact: nodes.DeviceHealthChanged) -> None:
         fleet.step(self.memory, fact, message.event.time_ms)
         done = "true" if fact.done else "false"
@@ -193,6 +209,8 @@ class MonitoringHandler:
         empty = organisation.emptied(deleted)
         if isinstance(empty, organisation.TeamApplied):
             self._idle.policy(empty)
+        elif isinstance(empty, organisation.FlavorApplied):
+            self._needed.flavor(empty)
 
     def _count(self, count: Callable[[float], None], value: float = 1) -> None:
         self._counts.append((count, value))

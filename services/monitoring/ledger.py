@@ -9,11 +9,12 @@ that is told with an earlier time than its begin, by a clock that fell, is taken
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from shared.core.model.nouns import Placement
-from shared.events.organisation import FlavorApplied
+from shared.core.quota.prices import Price
 from shared.events.workloads import (
     WorkloadFact,
     WorkloadPlaced,
@@ -39,8 +40,15 @@ INTERVALS: Final = (
 )
 PRICES: Final = (
     "INSERT INTO monitoring.flavor_price (flavor, version, applied_at_ms,"
-    " microdollars_per_gpu_hour) SELECT * FROM unnest({0}::text[], {1}::bigint[], {2}::bigint[],"
-    " {3}::bigint[]) ON CONFLICT (flavor, version) DO NOTHING RETURNING 1"
+    " microdollars_per_gpu_hour, purchase) SELECT * FROM unnest({0}::text[], {1}::bigint[],"
+    " {2}::bigint[], {3}::bigint[], {4}::text[]) ON CONFLICT (flavor, version) DO NOTHING"
+    " RETURNING 1"
+)
+DATED_PRICES: Final = (
+    "INSERT INTO monitoring.dated_price (flavor, version, applied_at_ms,"
+    " microdollars_per_gpu_hour, purchase) SELECT * FROM unnest({0}::text[], {1}::bigint[],"
+    " {2}::bigint[], {3}::bigint[], {4}::text[]) ON CONFLICT (flavor, version, applied_at_ms)"
+    " DO NOTHING RETURNING 1"
 )
 
 
@@ -59,7 +67,7 @@ class CostRows:
     """What one batch says about intervals and prices."""
 
     rows: dict[tuple[str, int, int], _Row] = field(default_factory=dict)
-    prices: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    prices: dict[tuple[str, int], Sequence[Price]] = field(default_factory=dict)
 
     def placed(self, fact: WorkloadPlaced) -> None:
         """An attempt has its devices."""
@@ -82,10 +90,9 @@ class CostRows:
             row = self._row(fact, fact.released_attempt, fact.released_resizes)
             row.ended_at_ms = fact.released_at_ms
 
-    def price(self, fact: FlavorApplied, applied_at_ms: int) -> None:
-        """A version of a flavor has a price."""
-        price = fact.price_microdollars_per_gpu_hour
-        self.prices.setdefault((fact.name, fact.version), (applied_at_ms, price))
+    def price(self, flavor: str, prices: Sequence[Price]) -> None:
+        """A version of a flavor has these prices, the earliest first."""
+        self.prices.setdefault((flavor, prices[0].version), prices)
 
     def _row(self, fact: WorkloadFact, attempt: int, resizes: int) -> _Row:
         key = (fact.workload_id, attempt, resizes)
@@ -95,18 +102,14 @@ class CostRows:
         return row
 
     def writes(self) -> list[Write]:
-        """One statement for the intervals, one for the prices."""
+        """One statement for the intervals, and one for the prices of each table."""
         writes = []
         if self.rows:
             writes.append(self._intervals())
-        if self.prices:
-            columns = (
-                [name for name, _ in self.prices],
-                [version for _, version in self.prices],
-                [applied_at_ms for applied_at_ms, _ in self.prices.values()],
-                [price for _, price in self.prices.values()],
-            )
-            writes.append(Write(PRICES, columns))
+        firsts = [(flavor, found[0]) for (flavor, _), found in self.prices.items()]
+        dated = [(flavor, one) for (flavor, _), found in self.prices.items() for one in found[1:]]
+        writes += [Write(PRICES, _columns(firsts))] if firsts else []
+        writes += [Write(DATED_PRICES, _columns(dated))] if dated else []
         return writes
 
     def _intervals(self) -> Write:
@@ -126,3 +129,13 @@ class CostRows:
             ),
             expect=len(self.rows),
         )
+
+
+def _columns(rows: Sequence[tuple[str, Price]]) -> tuple[Sequence[object], ...]:
+    return (
+        [flavor for flavor, _ in rows],
+        [price.version for _, price in rows],
+        [price.applied_at_ms for _, price in rows],
+        [price.microdollars_per_gpu_hour for _, price in rows],
+        [price.purchase.value for _, price in rows],
+    )

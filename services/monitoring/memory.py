@@ -14,11 +14,15 @@ from services.monitoring import use_memory
 from shared.core.health.device import DeviceState
 from shared.core.health.silence import HeardNode
 from shared.core.health.trends import Trend
+from shared.core.model.amounts import Amount
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
 from shared.core.model.nouns import Level, Placement
 from shared.core.model.team_policy import IdlePolicy
+from shared.core.needed_nodes import WaitingGang
 from shared.core.nodes.idleness import Run, ToldIdleness
+from shared.core.queueing.nomination import FlavorKind
 from shared.core.quota.cost import RunningTotal
+from shared.events.needed_nodes import FlavorNeed
 from shared.events.nodes import GpuUsageReported
 from shared.events.quotas import QuotaChanged
 from shared.ports.reader import Reader
@@ -39,6 +43,8 @@ TREND: Final = "r"
 KEPT: Final = "k"
 BREAKER: Final = "o"
 CLASS: Final = "l"
+FLAVOR: Final = "f"
+NEED: Final = "e"
 
 DEVICE_FIELDS: Final = 4
 Devices = tuple[tuple[str, int, int, int], ...]
@@ -76,6 +82,12 @@ class SeenWorkload(msgspec.Struct, array_like=True):
     """Of its first pod set with GPUs."""
     gpus_each: int = 1
     """GPUs of a pod."""
+    wanted: WaitingGang | None = None
+    """What it waits for; None until `WorkloadQueued` was read."""
+    said_seconds: int | None = None
+    """How long it runs, as its owner says."""
+    charge: Amount = (0, 0, 0)
+    """What quota counts for it; 0 in rows of before."""
 
     @property
     def counted(self) -> bool:
@@ -134,6 +146,21 @@ class NodeHealth(msgspec.Struct, array_like=True):
         return self.ready and not self.shunned
 
 
+class SeenFlavor(msgspec.Struct, array_like=True, frozen=True):
+    """What a flavor is made of, by its document and its nodes."""
+
+    version: int = 0
+    products: tuple[str, ...] = ()
+    spot: bool = False
+    node_gpus: int = 0
+    """GPUs of the node that was seen last; 0: none was."""
+
+    @property
+    def kind(self) -> FlavorKind:
+        """As quota knows it."""
+        return FlavorKind(self.products, self.spot)
+
+
 class LadderStep(msgspec.Struct, array_like=True, frozen=True):
     """Where a device is on the ladder of health, by which rule, and since when."""
 
@@ -182,6 +209,8 @@ class MonitoringMemory:
                 KEPT: msgspec.json.Decoder(KeptNodes),
                 BREAKER: msgspec.json.Decoder(int),
                 CLASS: msgspec.json.Decoder(use_memory.ClassUse),
+                FLAVOR: msgspec.json.Decoder(SeenFlavor),
+                NEED: msgspec.json.Decoder(tuple[FlavorNeed, ...]),
             },
         )
         self.use = use_memory.UseMemory(self.journal)
@@ -214,6 +243,9 @@ class MonitoringMemory:
         self.nodes_of: dict[str, tuple[str, ...]] = {}
         self.classes: dict[str, use_memory.ClassUse] = {}
         """What was seen of like work."""
+        self.flavors: dict[str, SeenFlavor] = {}
+        self.needs: tuple[FlavorNeed, ...] = ()
+        """The need of nodes that was told last."""
         self.early: dict[str, None] = {}
         """Workloads of which `WorkloadQueued` was not read yet, oldest first."""
 
@@ -240,6 +272,8 @@ class MonitoringMemory:
             self._occupy(workload_id, tuple((*one, 0)[:DEVICE_FIELDS] for one in devices))
         self.nodes = self.journal.of_kind(NODE)
         self.classes = self.journal.of_kind(CLASS)
+        self.flavors = self.journal.of_kind(FLAVOR)
+        self.needs = self.journal.of_kind(NEED).get("", ())
         self.kept = self.journal.of_kind(KEPT).get("", KeptNodes())
         self.breaker_ms = self.journal.of_kind(BREAKER).get("", 0)
         self.quotas = self.journal.of_kind(QUOTA)

@@ -239,7 +239,8 @@ class GpuHours:
                 used=amounts.used,
                 unused=amounts.unused,
                 unmeasured=amounts.unmeasured,
-                price_microdollars_per_gpu_hour=price,
+                price_microdollars_per_gpu_hour=price.microdollars_per_gpu_hour,
+                purchase=price.purchase,
                 ended=ended,
             )
 

@@ -7,11 +7,12 @@ workload, and all entries of a batch are one row of the journal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from shared.core.quota.cost import Price, price_at
+from shared.core.quota.prices import Price, Purchase, price_at
 from shared.core.usage import Reading, UseAmounts
 from shared.ports.reader import Reader
 from shared.runtime.journal import Journal
@@ -20,7 +21,10 @@ ACCOUNT: Final = "c"
 NODE_USE: Final = "g"
 MEASURED: Final = "m"
 PRICES: Final = (
-    "SELECT flavor, version, applied_at_ms, microdollars_per_gpu_hour FROM monitoring.flavor_price"
+    "SELECT flavor, version, applied_at_ms, microdollars_per_gpu_hour, purchase"
+    " FROM monitoring.flavor_price UNION ALL"
+    " SELECT flavor, version, applied_at_ms, microdollars_per_gpu_hour, purchase"
+    " FROM monitoring.dated_price"
 )
 
 
@@ -131,12 +135,13 @@ class UseMemory:
                 for sums in days.values():
                     self.total(account.team, account.flavor).add(sums)
         for row in await reader.fetch(PRICES):
-            self.price(
-                row["flavor"],
-                row["version"],
-                row["applied_at_ms"],
-                row["microdollars_per_gpu_hour"],
+            price = Price(
+                version=row["version"],
+                applied_at_ms=row["applied_at_ms"],
+                microdollars_per_gpu_hour=row["microdollars_per_gpu_hour"],
+                purchase=Purchase(row["purchase"]),
             )
+            self.prices.setdefault(row["flavor"], []).append(price)
 
     def total(self, team: str, flavor: str) -> Sums:
         """What is settled of a team and flavor, ever."""
@@ -148,20 +153,14 @@ class UseMemory:
         closed = self.closed[account.team, account.flavor]
         self.journal.put(MEASURED, f"{account.team}/{account.flavor}", closed)
 
-    def price(self, flavor: str, version: int, applied_at_ms: int, microdollars: int) -> None:
-        """A version of a flavor has a price; told again it changes nothing."""
+    def price(self, flavor: str, prices: Sequence[Price]) -> None:
+        """A version of a flavor has these prices; told again it changes nothing."""
         known = self.prices.setdefault(flavor, [])
-        if all(one.version != version for one in known):
-            known.append(
-                Price(
-                    version=version,
-                    applied_at_ms=applied_at_ms,
-                    microdollars_per_gpu_hour=microdollars,
-                )
-            )
+        if all(one.version != prices[0].version for one in known):
+            known += prices
 
-    def price_of(self, account: ChargedAttempt) -> int:
-        """Micro-dollars for its GPU-hours: the price when it began."""
+    def price_of(self, account: ChargedAttempt) -> Price:
+        """Of its GPU-hours: the price when it began."""
         return price_at(self.prices.get(account.flavor, ()), account.started_ms)
 
     def keep(self, name: str, node: NodeUse) -> None:

@@ -12,9 +12,13 @@ from typing import Final
 
 from services.monitoring.memory import WORKLOAD, MonitoringMemory, SeenWorkload, devices_of
 from services.monitoring.use import GpuHours
-from shared.core.model.charges import gpu_milli
+from shared.core.backfill.estimates import said_seconds
+from shared.core.model.amounts import amount
+from shared.core.model.charges import gpu_milli, least_amount
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
 from shared.core.model.nouns import WorkloadSpec
+from shared.core.needed_nodes import WaitingGang, gang_need
+from shared.core.queueing.nomination import choice_of
 from shared.core.rightsize import without_counter
 from shared.events.nodes import NodeDevicesLearned
 from shared.events.quotas import QuotaRefused
@@ -54,6 +58,12 @@ class Workloads:
         one.idle_timeout_seconds = workload.spec.idle_timeout_seconds
         one.namespace = workload.namespace or workload.team
         _know(one, workload.spec)
+        one.wanted = WaitingGang(
+            queue=workload.queue,
+            need=gang_need(workload.spec),
+            request=least_amount(workload.spec),
+            choice=choice_of(workload.spec),
+        )
         one.asked_milli = sum(pods.count * gpu_milli(pods.gpu) for pods in workload.spec.pod_sets)
         if one.version == 0:
             one.priority = workload.priority
@@ -108,6 +118,7 @@ class Workloads:
     def _take(self, fact: WorkloadPlaced | WorkloadResized, at_ms: int, one: SeenWorkload) -> None:
         placement = fact.placement
         one.flavor, one.gpu_milli = placement.flavor, placement.charge.gpu_milli
+        one.charge = amount(placement.charge)
         one.placed_at_ms = at_ms
         self._memory.begin(one)
         if one.gpu_milli:
@@ -172,6 +183,7 @@ class Workloads:
 def _know(one: SeenWorkload, spec: WorkloadSpec) -> None:
     """What makes it like other work."""
     with_gpus = [pods for pods in spec.pod_sets if gpu_milli(pods.gpu)]
+    one.said_seconds = said_seconds(spec)
     one.kind, one.stem = spec.kind.value, without_counter(spec.name)
     one.image = next((pods.image for pods in with_gpus), "")
     one.gpus_each = max((pods.gpu.count for pods in with_gpus), default=0) or 1

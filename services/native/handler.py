@@ -25,7 +25,9 @@ from services.native.messages import SERVICE, GroupForgotten, as_message, cancel
 from services.native.noticing import Noticing
 from services.native.picture import NativePicture
 from services.native.records import Directory, GroupRecord, GroupState
+from services.native.vacated import VacatedPlaces
 from shared.core.admission.admit import AdmissionRefusal
+from shared.core.native import may_come_back
 from shared.events import organisation, quotas, workloads
 from shared.events.envelope import Received
 from shared.events.topics import (
@@ -82,6 +84,7 @@ class NativeHandler:
             workloads.WorkloadRejected: self._rejected,
             workloads.PlacementRefused: self._waits,
             quotas.QuotaRefused: self._waits,
+            workloads.WorkloadEvicted: self._evicted,
             workloads.WorkloadRequeued: self._requeued,
             workloads.WorkloadSucceeded: self._over,
             workloads.WorkloadFailed: self._over,
@@ -97,6 +100,7 @@ class NativeHandler:
         self._judge = GroupJudge(
             directory=self._directory, pool_labels=self._pool_labels, gone_ms=self._gone_ms
         )
+        self._vacated = VacatedPlaces(self._gone_ms)
         self._groups: dict[str, GroupRecord] = {}
         self._keys: dict[str, str] = {}
         """Groups by the workload that each was submitted as last."""
@@ -197,7 +201,7 @@ class NativeHandler:
         found = self._judge.judge(
             members,
             record,
-            self._picture.told,
+            self._picture,
             gone_since_ms=self._gone_since_ms.get(key, now_ms),
             now_ms=now_ms,
         )
@@ -217,7 +221,7 @@ class NativeHandler:
                 spec,
                 restart=_next_restart(record),
                 first_uid=self._waiting(key)[0],
-                now_ms=now_ms,
+                submitted_at_ms=self._place(key, now_ms),
             )
         elif found.cancel and record is not None:
             payload = cancellation(record)
@@ -226,6 +230,17 @@ class NativeHandler:
         else:
             return None
         return as_message(payload, key, now_ms, self._cell)
+
+    def _place(self, key: str, now_ms: int) -> int:
+        """Now, or the time of the evicted pod that a lone pod follows."""
+        owner = self._owner_of_lone(key)
+        return self._vacated.take(owner, now_ms) if owner else now_ms
+
+    def _owner_of_lone(self, key: str) -> str:
+        """The owner that makes another pod in place of a lone one; empty: there is none."""
+        if may_come_back(key):
+            return ""
+        return next((one.owner_uid for one in self._picture.pods.members(key)), "")
 
     def _waiting(self, key: str) -> tuple[str, ...]:
         """Uids of the pods of a group that can be bound, in order of rank."""
@@ -256,6 +271,7 @@ class NativeHandler:
             state=GroupState.SUBMITTED,
             uids=self._waiting(key)[: sum(one.count for one in command.spec.pod_sets)],
             changed_at_ms=self._now_ms,
+            submitted_at_ms=command.submitted_at_ms,
         )
         self._keys[command.workload_id] = key
         self._changed[key] = None
@@ -286,6 +302,15 @@ class NativeHandler:
         del message
         told = f"{fact.message} Next: {fact.next_step}" if fact.next_step else fact.message
         self._became(fact.workload_id, GroupState.SUBMITTED, fact.reason.value, told)
+
+    def _evicted(self, message: Received, fact: workloads.WorkloadEvicted) -> None:
+        """The pod that follows a lone one keeps its place, as a group that comes back does."""
+        del message
+        key = self._keys.get(fact.workload_id)
+        record = self._groups.get(key) if key is not None else None
+        owner = self._owner_of_lone(record.key) if record is not None else ""
+        if record is not None and owner and record.submitted_at_ms:
+            self._vacated.leave(owner, record.submitted_at_ms, self._now_ms)
 
     def _requeued(self, message: Received, fact: workloads.WorkloadRequeued) -> None:
         """Its pods are gone or were released; those made anew are told why they wait."""

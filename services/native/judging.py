@@ -9,11 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from services.native.picture import NativePicture
 from services.native.records import Directory, GroupRecord, GroupState
 from shared.core.admission.admit import AdmissionRefusal
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import WorkloadSpec
-from shared.core.model.reason import Reason
+from shared.core.model.reason import BY_CAPACITY
 from shared.core.native import (
     GroupObject,
     NativePod,
@@ -22,6 +23,7 @@ from shared.core.native import (
     group_of,
     may_come_back,
     problem_of_pod,
+    problem_of_spread,
     spec_of,
 )
 from shared.ports.native import PodNotice
@@ -29,13 +31,10 @@ from shared.ports.native import PodNotice
 REFUSED: Final = "PodNotHonoured"
 NO_TEAM: Final = "NamespaceOfNoTeam"
 WAITING: Final = "WaitingForPods"
+QUOTA_FULL: Final = "WaitingForNamespaceQuota"
 BEYOND: Final = "BeyondGroupSize"
 REJECTED: Final = "Rejected"
 REQUEUED: Final = "Requeued"
-BY_CAPACITY: Final = frozenset(
-    (Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY, Reason.NO_MIG_POSITION)
-)
-"""Reasons to wait of which one more node may be the end; quota is none of them."""
 CANCELLED: Final = "Cancelled"
 ASK_AGAIN_MS: Final = 300_000
 """A rejected group is submitted again after so long: quota and nodes come and go."""
@@ -45,7 +44,11 @@ RESTART_MS_MAX: Final = 300_000
 OBJECT_WAIT_MS: Final = 5_000
 OBJECT_TOLD_MS: Final = 15_000
 """Pods so old are told of an object that is missing: it may be created after them."""
+LOOK_AGAIN_MS: Final = 5_000
+"""What is beside pods (quotas, volumes, pods of other groups) is looked at so often."""
 DOUBLINGS_MAX: Final = 10
+UNBOUND: Final = "has no volume yet, and Muster chooses none (WaitForFirstConsumer)"
+BIND: Final = "use a StorageClass with volumeBindingMode Immediate, or bind the claim first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,7 @@ class GroupJudge:
         self,
         members: Sequence[NativePod],
         record: GroupRecord | None,
-        told: Mapping[str, GroupObject],
+        picture: NativePicture,
         *,
         gone_since_ms: int,
         now_ms: int,
@@ -84,20 +87,20 @@ class GroupJudge:
         there = [one for one in members if not one.ended]
         submitted = record is not None and record.state is GroupState.SUBMITTED
         if not there:
-            if record is not None and _will_make_more(record, told):
+            if record is not None and _will_make_more(record, picture.told):
                 return NOTHING
             return self._gone(members, record, gone_since_ms, now_ms)
         waiting = [one for one in there if one.waits]
         if submitted or not waiting:
             return _still(there, record)
-        group = self._group(waiting, told, now_ms)
+        group = self._group(waiting, picture.told, now_ms)
         if isinstance(group, GroupJudgement):
             return group
         if record is not None:
             paused = _paused(record, waiting, now_ms)
             if paused is not None:
                 return paused
-        return self._whole(group, waiting)
+        return self._whole(group, waiting, picture, now_ms)
 
     def _gone(
         self,
@@ -137,7 +140,13 @@ class GroupJudge:
             return _refused(waiting, error)
         return found[0]
 
-    def _whole(self, group: PodGroup, waiting: Sequence[NativePod]) -> GroupJudgement:
+    def _whole(
+        self,
+        group: PodGroup,
+        waiting: Sequence[NativePod],
+        picture: NativePicture,
+        now_ms: int,
+    ) -> GroupJudgement:
         namespace = waiting[0].namespace
         team = self.directory.team_of(namespace)
         if team is None:
@@ -147,16 +156,53 @@ class GroupJudge:
             )
             return _told(waiting, NO_TEAM, text)
         if len(waiting) < group.size:
-            text = (
-                f"{len(waiting)} of {group.size} pods of the group {group.name} are there; it"
-                " holds nothing until all are"
-            )
-            return _told(waiting, WAITING, text)
+            return _short(group, waiting, picture, now_ms)
         members = waiting[: group.size]
+        hindered = _hindered(group, members, picture, now_ms)
+        if hindered is not None:
+            return hindered
         spec = spec_of(group, members, self.pool_labels, self.directory.classes)
         if isinstance(spec, FieldError):
             return _refused(waiting, spec)
         return GroupJudgement(submit=(team, spec))
+
+
+def _short(
+    group: PodGroup, waiting: Sequence[NativePod], picture: NativePicture, now_ms: int
+) -> GroupJudgement:
+    """Pods are missing: not made yet, or kept out by a quota of the namespace."""
+    text = (
+        f"{len(waiting)} of {group.size} pods of the group {group.name} are there; it"
+        " holds nothing until all are"
+    )
+    full = picture.full_for(waiting[0])
+    found = (
+        _told(waiting, QUOTA_FULL, f"{text}. {full}") if full else _told(waiting, WAITING, text)
+    )
+    return replace(found, again_ms=now_ms + LOOK_AGAIN_MS)
+
+
+def _hindered(
+    group: PodGroup, members: Sequence[NativePod], picture: NativePicture, now_ms: int
+) -> GroupJudgement | None:
+    """What beside the pods keeps a whole group from being submitted; None: nothing does."""
+    again_ms = now_ms + LOOK_AGAIN_MS
+    for one in members:
+        claim = picture.unbound(one)
+        if claim is None:
+            return GroupJudgement(again_ms=again_ms)
+        if claim:
+            error = FieldError(
+                field="spec.volumes[].persistentVolumeClaim",
+                value=claim,
+                rule=UNBOUND,
+                remedy=BIND,
+            )
+            return replace(_refused(members, error), again_ms=again_ms)
+    apart = problem_of_spread(members, picture.pods.others(group.key))
+    if apart is not None:
+        return replace(_refused(members, apart), again_ms=again_ms)
+    return None
 
 
 def _unsized(waiting: Sequence[NativePod], now_ms: int) -> GroupJudgement:

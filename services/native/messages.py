@@ -22,15 +22,18 @@ class GroupForgotten(Wire, frozen=True, kw_only=True):
 
 
 def submission(
-    key: str, team: str, spec: WorkloadSpec, *, restart: int, first_uid: str, now_ms: int
+    key: str, team: str, spec: WorkloadSpec, *, restart: int, first_uid: str, submitted_at_ms: int
 ) -> SubmitWorkload:
-    """The workload that a group is. Its id is the same for the same pods of the same restart."""
+    """The workload that a group is. Its id is the same for the same pods of the same restart.
+
+    `submitted_at_ms`: its place in the queue, which may be that of a pod that it follows.
+    """
     return SubmitWorkload(
         spec=spec,
         workload_id=workload_id(team, f"pods/{key}/{first_uid}/{restart}"),
         team=team,
         door=DOOR,
-        submitted_at_ms=now_ms,
+        submitted_at_ms=submitted_at_ms,
         pod_group=key,
     )
 

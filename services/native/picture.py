@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from shared.core.native import GroupObject, PodsByGroup
-from shared.ports.native import GroupChanged, PodChanged, PodsListed
+from collections.abc import Mapping
+
+from shared.core.native import GroupObject, NamespaceQuota, NativePod, PodsByGroup, full_for
+from shared.ports.native import (
+    GroupChanged,
+    PodChanged,
+    PodsListed,
+    QuotasTold,
+    VolumeClaimsTold,
+)
+
+Heard = PodsListed | PodChanged | GroupChanged | QuotasTold | VolumeClaimsTold
 
 
 class NativePicture:
@@ -15,9 +25,36 @@ class NativePicture:
         self.told: dict[str, GroupObject] = {}
         """What objects say of groups, by key."""
         self.pods = PodsByGroup()
+        self.quotas: Mapping[str, NamespaceQuota] = {}
+        """By NAMESPACE/NAME."""
+        self.volumes: Mapping[str, bool] | None = None
+        """Whether claims have their volume, by NAMESPACE/NAME; None: not told yet."""
 
-    def hear(self, news: PodsListed | PodChanged | GroupChanged) -> set[str]:
-        """Take it in; the groups that it changes."""
+    def full_for(self, pod: NativePod) -> str:
+        """Which quota of its namespace admits no further pod like it; empty: none."""
+        own = (one for one in self.quotas.values() if one.namespace == pod.namespace)
+        return full_for(pod, own)
+
+    def unbound(self, pod: NativePod) -> str | None:
+        """A claim of the pod that has no volume; empty: there is none; None: not known yet."""
+        if not pod.volume_claims:
+            return ""
+        if self.volumes is None:
+            return None
+        found = (one for one in pod.volume_claims if not self._has_volume(pod.namespace, one))
+        return next(found, "")
+
+    def _has_volume(self, namespace: str, claim: str) -> bool:
+        return (self.volumes or {}).get(f"{namespace}/{claim}", False)
+
+    def hear(self, news: Heard) -> set[str]:
+        """Take it in; the groups that it changes. Who waits for quotas or volumes asks again."""
+        if isinstance(news, QuotasTold):
+            self.quotas = news.quotas
+            return set()
+        if isinstance(news, VolumeClaimsTold):
+            self.volumes = news.bound
+            return set()
         if isinstance(news, GroupChanged):
             return self._group(news)
         if isinstance(news, PodChanged):

@@ -14,19 +14,20 @@ from shared.ports.store import Write
 
 PUT_GROUPS: Final = (
     "INSERT INTO native.pod_group AS g (key, cell, workload_id, team, restart, state, uids,"
-    " reason, message, changed_at_ms)"
-    " SELECT k, {0}::int, w, t, n, s, string_to_array(u, ','), e, m, c"
+    " reason, message, changed_at_ms, submitted_at_ms)"
+    " SELECT k, {0}::int, w, t, n, s, string_to_array(u, ','), e, m, c, b"
     " FROM unnest({1}::text[], {2}::text[], {3}::text[], {4}::int[], {5}::text[], {6}::text[],"
-    " {7}::text[], {8}::text[], {9}::bigint[]) AS r(k, w, t, n, s, u, e, m, c)"
+    " {7}::text[], {8}::text[], {9}::bigint[], {10}::bigint[]) AS r(k, w, t, n, s, u, e, m, c, b)"
     " ON CONFLICT (key) DO UPDATE SET workload_id = excluded.workload_id, team = excluded.team,"
     " restart = excluded.restart, state = excluded.state, uids = excluded.uids,"
     " reason = excluded.reason, message = excluded.message,"
-    " changed_at_ms = excluded.changed_at_ms RETURNING 1"
+    " changed_at_ms = excluded.changed_at_ms, submitted_at_ms = excluded.submitted_at_ms"
+    " RETURNING 1"
 )
 DELETE_GROUPS: Final = "DELETE FROM native.pod_group WHERE key = ANY({0}::text[]) RETURNING 1"
 GROUPS: Final = (
     "SELECT key, workload_id, team, restart, state, uids, reason, message,"
-    " changed_at_ms FROM native.pod_group WHERE cell = $1"
+    " changed_at_ms, submitted_at_ms FROM native.pod_group WHERE cell = $1"
 )
 PUT_DOCUMENTS: Final = (
     "INSERT INTO native.document AS d (kind, name, version, namespace, present)"
@@ -65,6 +66,8 @@ class GroupRecord(msgspec.Struct, kw_only=True):
     message: str = ""
     """The same for people, with the next step."""
     changed_at_ms: int = 0
+    submitted_at_ms: int = 0
+    """As its workload has it; 0: not known."""
 
 
 async def load_groups(reader: Reader, cell: int) -> dict[str, GroupRecord]:
@@ -90,6 +93,7 @@ def put_groups(records: Collection[GroupRecord], cell: int) -> Write:
         [one.reason for one in records],
         [one.message for one in records],
         [one.changed_at_ms for one in records],
+        [one.submitted_at_ms for one in records],
     ]
     return Write(PUT_GROUPS, (cell, *columns), expect=len(records))
 

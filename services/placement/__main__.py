@@ -22,6 +22,7 @@ def make(settings: Settings) -> PlacementHandler:
         mig_switch_seconds=settings.mig_switch_seconds,
         head_after_hours=own.head_after_hours,
         start_seconds=own.start_seconds,
+        silent_seconds=own.silent_seconds,
         shun=ShunPolicy(
             seconds=own.shun_seconds,
             seconds_max=own.shun_seconds_max,

@@ -25,6 +25,7 @@ from services.placement.unit import store
 from services.placement.unit.cell_state import START_SECONDS, CellState
 from services.placement.unit.ledger import ledger_writes
 from services.placement.workloads.queue_drains import QueueDrains
+from services.placement.workloads.silence import SILENT_SECONDS, Silence
 from shared.core.nodes.shunning import DEFAULTS, ShunPolicy
 from shared.core.scoring import Cluster
 from shared.events.envelope import Received
@@ -41,6 +42,7 @@ class CellPolicy:
     mig_switch_seconds: int = 0
     head_after_hours: int = HEAD_AFTER_HOURS
     start_seconds: int = START_SECONDS
+    silent_seconds: int = SILENT_SECONDS
     shun: ShunPolicy = DEFAULTS
     health: HealthPolicy = ACTS
 
@@ -69,6 +71,7 @@ class Cell:
         )
         self.takeovers = Takeovers(state, fleet, self.drains, self.evictions)
         self.kept_room = KeptRoom(state, fleet)
+        self.silence = Silence(state, policy.silent_seconds)
 
     async def load(self, reader: Reader) -> None:
         """Fill it from placement's own tables."""
@@ -126,7 +129,8 @@ class Cell:
             *self.health.records.due(now_ms),
         )
         kept = (*self.state.promises.due(now_ms), *self.state.quota_heads.due(now_ms))
-        return [*self.state.deadlines.passed(now_ms), *kept, *rest, *nodes]
+        own = (*self.state.deadlines.passed(now_ms), *self.silence.due(now_ms))
+        return [*own, *kept, *rest, *nodes]
 
     def next_due_ms(self) -> int | None:
         """The earliest deadline; 0 when a cycle was cut short."""
@@ -134,6 +138,7 @@ class Cell:
             return 0
         due = (
             self.state.deadlines.next_ms,
+            self.silence.next_due_ms(),
             self.growth.next_due_ms(),
             self.switching.next_due_ms(),
             self.shunning.next_due_ms(),

@@ -25,6 +25,7 @@ from services.placement.nodes.shunning import Shunning
 from services.placement.state.fleet import Fleet
 from services.placement.unit.agreement import Agreement
 from services.placement.unit.cell_state import START_SECONDS, CellState
+from services.placement.workloads.silence import SILENT_SECONDS
 from shared.core.nodes.shunning import DEFAULTS, ShunPolicy
 from shared.events import topics
 from shared.events.envelope import Received
@@ -56,6 +57,7 @@ class PlacementHandler:
         mig_switch_seconds: int = 0,
         head_after_hours: int = HEAD_AFTER_HOURS,
         start_seconds: int = START_SECONDS,
+        silent_seconds: int = SILENT_SECONDS,
         shun: ShunPolicy = DEFAULTS,
         health: HealthPolicy = ACTS,
     ) -> None:
@@ -66,6 +68,7 @@ class PlacementHandler:
             mig_switch_seconds=mig_switch_seconds,
             head_after_hours=head_after_hours,
             start_seconds=start_seconds,
+            silent_seconds=silent_seconds,
             shun=shun,
             health=health,
         )

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from services.placement.backfill.heads import HEAD_AFTER_HOURS
 from services.placement.unit.cell_state import START_SECONDS
+from services.placement.workloads.silence import SILENT_SECONDS
 from shared.core.health.breaker import DEFAULT_BREAKER
 from shared.core.health.ladder import DEFAULT_LIMITS
 from shared.core.nodes.shunning import DEFAULTS
@@ -29,6 +30,11 @@ class PlacementSettings(BaseSettings):
         default=START_SECONDS,
         ge=1,
         description="bound but not running after so long: evicted and tried elsewhere",
+    )
+    silent_seconds: int = Field(
+        default=SILENT_SECONDS,
+        ge=1,
+        description="nothing was heard of an attempt for so long: the binder is asked about it",
     )
     shun_seconds: int = Field(
         default=DEFAULTS.seconds,

@@ -50,8 +50,15 @@ def told(  # noqa: PLR0917  # the fact's fields
         spot_flavors=tuple(spot_flavors) if budget.at_limit is AtLimit.SPOT else (),
         at_ms=now_ms,
         cell=cell,
+        forecast_gpu_milli_hours=_milli_hours(spending.gpu.at(spending.month_end_ms)),
+        forecast_microdollars=rounded(spending.money.at(spending.month_end_ms)),
+        whole_spent_at_ms=spending.whole_spent_ms(budget, now_ms),
         **_figures(team, spending, budget, now_ms),
     )
+
+
+def _milli_hours(gpu_milli_ms: int) -> int:
+    return gpu_milli_ms * 1000 // GPU_HOUR_MILLI_MS
 
 
 def _figures(team: str, spending: Spending, budget: Budget, now_ms: int) -> _Figures:
@@ -59,8 +66,8 @@ def _figures(team: str, spending: Spending, budget: Budget, now_ms: int) -> _Fig
     return {
         "team": team,
         "month": month_name(spending.month),
-        "spent_gpu_milli_hours": spending.gpu.at(now_ms) * 1000 // GPU_HOUR_MILLI_MS,
-        "limit_gpu_milli_hours": None if gpu is None else gpu * 1000 // GPU_HOUR_MILLI_MS,
+        "spent_gpu_milli_hours": _milli_hours(spending.gpu.at(now_ms)),
+        "limit_gpu_milli_hours": None if gpu is None else _milli_hours(gpu),
         "spent_microdollars": rounded(spending.money.at(now_ms)),
         "limit_microdollars": None if money is None else money // GPU_HOUR_MILLI_MS,
     }

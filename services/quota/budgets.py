@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from services.quota import budget_facts
+from services.quota import budget_facts, metrics
 from services.quota.history import TELL_INTERVAL_MS
 from services.quota.untold import Untold
 from shared.core.model.team_policy import Budget
@@ -28,7 +28,7 @@ from shared.core.quota.budget import (
     month_of,
     restriction,
 )
-from shared.core.quota.cost import Price, price_at
+from shared.core.quota.prices import Price, price_at
 from shared.events.organisation import FlavorApplied, TeamApplied
 from shared.events.quotas import BudgetTold, BudgetWarned
 from shared.ports.reader import Reader
@@ -49,9 +49,14 @@ _UPSERT_SPENDING: Final = (
     " RETURNING 1"
 )
 _INSERT_PRICES: Final = (
-    "INSERT INTO quota.flavor_price (flavor, version, applied_at_ms, microdollars_per_gpu_hour,"
-    " epoch) SELECT f, v, a, p, {epoch} FROM unnest({0}::text[], {1}::bigint[], {2}::bigint[],"
-    " {3}::bigint[]) AS r(f, v, a, p) RETURNING 1"
+    "INSERT INTO quota.{table} (flavor, version, applied_at_ms, microdollars_per_gpu_hour,"
+    " epoch) SELECT f, v, a, p, {{epoch}} FROM unnest({{0}}::text[], {{1}}::bigint[],"
+    " {{2}}::bigint[], {{3}}::bigint[]) AS r(f, v, a, p) RETURNING 1"
+)
+_PRICES: Final = (
+    "SELECT flavor, version, applied_at_ms, microdollars_per_gpu_hour FROM quota.flavor_price"
+    " UNION ALL"
+    " SELECT flavor, version, applied_at_ms, microdollars_per_gpu_hour FROM quota.dated_price"
 )
 _SPENDING: Final = (
     "SELECT team, month, gpu_base::text AS gpu_base, money_base::text AS money_base, warned"
@@ -78,13 +83,14 @@ class Budgets:
         """Teams that spent since it was told last; one that holds devices spends all the time."""
         self._fresh_teams: dict[str, None] = {}
         self._fresh_spending: dict[str, None] = {}
-        self._fresh_prices: list[tuple[str, Price]] = []
+        self._fresh_prices: list[tuple[str, list[Price]]] = []
+        """Of a version of a flavor, the earliest first."""
 
     async def load(self, reader: Reader, alive: Iterable[Pending]) -> None:
         """Rebuild from the rows and from what is placed; all are looked at in the next unit."""
         for row in await reader.fetch("SELECT name, version, budget FROM quota.team"):
             self._budgets[row["name"]] = (row["version"], _budget.decode(row["budget"]))
-        for row in await reader.fetch("SELECT * FROM quota.flavor_price"):
+        for row in await reader.fetch(_PRICES):
             self._prices.setdefault(row["flavor"], []).append(
                 Price(
                     version=row["version"],
@@ -136,18 +142,14 @@ class Budgets:
         known = self._prices.setdefault(flavor.name, [])
         if any(one.version >= flavor.version for one in known):
             return
-        price = Price(
-            version=flavor.version,
-            applied_at_ms=at_ms,
-            microdollars_per_gpu_hour=flavor.price_microdollars_per_gpu_hour,
-        )
         placed = [
             (one, self._price(one))
             for one in alive
             if one.phase is Phase.PLACED and one.flavor == flavor.name
         ]
-        known.append(price)
-        self._fresh_prices.append((flavor.name, price))
+        prices = flavor.prices_from(at_ms)
+        known += prices
+        self._fresh_prices.append((flavor.name, prices))
         for one, before in placed:
             more = self._price(one) - before
             if more:
@@ -167,7 +169,8 @@ class Budgets:
         self._untold.add((team,))
 
     def _price(self, pending: Pending) -> int:
-        return price_at(self._prices.get(pending.flavor, ()), pending.placed_at_ms)
+        prices = self._prices.get(pending.flavor, ())
+        return price_at(prices, pending.placed_at_ms).microdollars_per_gpu_hour
 
     # ── what follows ─────────────────────────────────────────────────────────────────────────
 
@@ -237,6 +240,7 @@ class Budgets:
     def _told(self, team: str, now_ms: int, cell: int) -> BudgetTold:
         spending = self._current(team, now_ms)
         budget, spot = self._budget_of(team), self._core.spot_flavors()
+        metrics.show_budget(team, spending, budget, now_ms)
         return budget_facts.told(team, spending, budget, spot, now_ms, cell)
 
     def _restrict(self, team: str, spending: Spending, percent: int) -> None:
@@ -258,16 +262,19 @@ class Budgets:
             writes.append(Write(_UPSERT_TEAMS, columns, len(teams)))
         if self._fresh_spending:
             writes.append(self._spending_rows())
-        if self._fresh_prices:
-            prices, self._fresh_prices = self._fresh_prices, []
-            named = (
-                [flavor for flavor, _ in prices],
-                [price.version for _, price in prices],
-                [price.applied_at_ms for _, price in prices],
-                [price.microdollars_per_gpu_hour for _, price in prices],
-            )
-            writes.append(Write(_INSERT_PRICES, named, len(prices)))
+        writes += self._price_rows()
         return writes
+
+    def _price_rows(self) -> list[Write]:
+        """The first price of each version, and those of later times."""
+        fresh, self._fresh_prices = self._fresh_prices, []
+        firsts = [(flavor, prices[0]) for flavor, prices in fresh]
+        dated = [(flavor, one) for flavor, prices in fresh for one in prices[1:]]
+        return [
+            _insert_prices(table, rows)
+            for table, rows in (("flavor_price", firsts), ("dated_price", dated))
+            if rows
+        ]
 
     def _spending_rows(self) -> Write:
         teams, self._fresh_spending = list(self._fresh_spending), {}
@@ -280,3 +287,13 @@ class Budgets:
             [one.warned for one in spent],
         )
         return Write(_UPSERT_SPENDING, columns, len(teams))
+
+
+def _insert_prices(table: str, rows: Sequence[tuple[str, Price]]) -> Write:
+    columns = (
+        [flavor for flavor, _ in rows],
+        [price.version for _, price in rows],
+        [price.applied_at_ms for _, price in rows],
+        [price.microdollars_per_gpu_hour for _, price in rows],
+    )
+    return Write(_INSERT_PRICES.format(table=table), columns, len(rows))

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from shared.core.queueing.nomination import FlavorKind, Nominator
+from shared.core.quota.prices import price_problems
 from shared.core.quota.tree import QuotaNode
 from shared.events.organisation import (
     CohortApplied,
@@ -75,6 +76,9 @@ class Documents:
             return ""
         if flavor.price_microdollars_per_gpu_hour < 0:
             return f"{flavor.name}: its price is negative"
+        problems = price_problems(flavor.purchase, flavor.prices, spot=flavor.spot)
+        if problems:
+            return f"{flavor.name}: {problems[0].field} {problems[0].rule}"
         self._flavors[flavor.name] = flavor
         self._fresh_flavors[flavor.name] = None
         self._core.apply_flavor(flavor.name, kind_of(flavor))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from shared.core.model.team_policy import Budget, IdlePolicy
 from shared.core.model.units import Resources
+from shared.core.quota.prices import DatedPrice, Price, Purchase, purchase_of, schedule
 from shared.core.quota.queue_policy import QueuePolicy
 from shared.events.quotas import FlavorQuota
 from shared.events.workloads import Wire
@@ -63,6 +66,9 @@ class TeamApplied(Wire, frozen=True, kw_only=True):
     """Where the pods of its work are; empty: the namespace that is named as the team."""
     service_account: str = ""
     """Service account of its pods; empty: the namespace's default, without a token."""
+    kubernetes: dict[str, str] = msgspec.field(default_factory=dict)
+    """Users and groups of the cluster that log in with its tokens, user:NAME or group:NAME, each
+    with its role: viewer, member or admin."""
 
 
 class PriorityClassApplied(Wire, frozen=True, kw_only=True):
@@ -90,7 +96,21 @@ class FlavorApplied(Wire, frozen=True, kw_only=True):
     spot: bool = False
     """Whether its nodes may be taken away by their owner."""
     price_microdollars_per_gpu_hour: int = 0
-    """Price of a GPU-hour in millionths of a dollar."""
+    """Price of a GPU-hour in millionths of a dollar, until the first of `prices`."""
+    purchase: Purchase | None = None
+    """How its GPUs are paid for; null: as spot where it is that, else on demand."""
+    prices: tuple[DatedPrice, ...] = ()
+    """Prices from times on, in any order; what is held keeps the price of its begin."""
+
+    def prices_from(self, applied_at_ms: int) -> list[Price]:
+        """What this version says from when it is applied, the earliest first."""
+        first = Price(
+            version=self.version,
+            applied_at_ms=applied_at_ms,
+            microdollars_per_gpu_hour=self.price_microdollars_per_gpu_hour,
+            purchase=purchase_of(self.purchase, spot=self.spot),
+        )
+        return schedule(first, self.prices)
 
 
 class QueueApplied(Wire, frozen=True, kw_only=True):

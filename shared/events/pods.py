@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from shared.core.admission.errors import shown
+from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Placement, PodSet
 from shared.core.model.reason import Reason
 from shared.core.nodes.pod_failures import FailureCause
@@ -85,6 +86,28 @@ class ResizePods(Wire, frozen=True, kw_only=True):
     """Service account of the pods; empty: the namespace's default, without a token."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """Labels of the workload, for its pods."""
+
+
+class AskedAttempt(Wire, frozen=True, kw_only=True):
+    """One attempt, and what placement knows of it."""
+
+    workload_id: str
+    attempt: int
+    state: State
+    """By the last fact that placement has; of what is being stopped only the end is news."""
+
+
+class AskAttempts(Wire, frozen=True, kw_only=True):
+    """Tell again what is known of these attempts beyond what placement knows.
+
+    Answered for each by the fact that is missing, and for those of which nothing is missing not
+    at all. One that was never heard of has no pods and gets none: `PodsGone`.
+    """
+
+    epoch: int
+    attempts: tuple[AskedAttempt, ...]
+    """Those of which nothing was heard for a while."""
+    cell: int = 0
 
 
 class PodFact(Wire, frozen=True, kw_only=True):

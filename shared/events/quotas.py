@@ -105,6 +105,12 @@ class BudgetTold(Wire, frozen=True, kw_only=True):
     limit_microdollars: int | None
     at_ms: int
     cell: int = 0
+    forecast_gpu_milli_hours: int | None = None
+    """Spent by the end of the month if no more and no less is held; None: not told."""
+    forecast_microdollars: int | None = None
+    """The same in money."""
+    whole_spent_at_ms: int | None = None
+    """When all is spent if no more and no less is held; None: not in this month."""
 
 
 class QueueUsageTold(Wire, frozen=True, kw_only=True):

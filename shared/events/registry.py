@@ -11,6 +11,7 @@ from typing import Final
 from shared.events import (
     audits,
     idleness,
+    needed_nodes,
     nodes,
     notifications,
     organisation,
@@ -103,7 +104,12 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         nodes.RestoreDevice,
         nodes.FenceNode,
     ),
-    topics.POD_COMMANDS: (pods.BindWorkload, pods.EvictPods, pods.ResizePods),
+    topics.POD_COMMANDS: (
+        pods.BindWorkload,
+        pods.EvictPods,
+        pods.ResizePods,
+        pods.AskAttempts,
+    ),
     topics.POD_FACTS: (
         pods.PodsBound,
         pods.PodsRunning,
@@ -138,6 +144,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         idleness.IdlenessEnded,
         usage.UsageTold,
         usage.WorkClassesTold,
+        needed_nodes.NodesNeeded,
     ),
     **dict.fromkeys(topics.AUDIT_FACTS.values(), (audits.AuditSealed,)),
     topics.NOTIFICATION_COMMANDS: (notifications.TryDestination,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.core.quota.prices import Purchase
 from shared.events.workloads import Wire
 
 
@@ -31,6 +32,8 @@ class AttemptUse(Wire, frozen=True, kw_only=True):
     """Held while no report counts."""
     price_microdollars_per_gpu_hour: int = 0
     """Price of a GPU-hour in millionths of a dollar."""
+    purchase: Purchase = Purchase.ON_DEMAND
+    """How the GPUs were paid for when it got this size."""
     ended: bool = False
     """Whether the attempt holds this no more: nothing is told of it again."""
 

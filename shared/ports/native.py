@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from shared.core.native import GroupObject, NativePod
+from shared.core.native import GroupObject, NamespaceQuota, NativePod
 
 
 class PodsListed(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,13 +30,27 @@ class GroupChanged(msgspec.Struct, frozen=True, kw_only=True):
     told: GroupObject | None
 
 
+class QuotasTold(msgspec.Struct, frozen=True, kw_only=True):
+    """All ResourceQuotas without scopes, by NAMESPACE/NAME."""
+
+    quotas: Mapping[str, NamespaceQuota]
+
+
+class VolumeClaimsTold(msgspec.Struct, frozen=True, kw_only=True):
+    """All PersistentVolumeClaims, by NAMESPACE/NAME: whether each has its volume."""
+
+    bound: Mapping[str, bool]
+
+
 class NativeInterrupted(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing is heard until the next list; what is known stays."""
 
     problem: str
 
 
-NativeNews = PodsListed | PodChanged | GroupChanged | NativeInterrupted
+NativeNews = (
+    PodsListed | PodChanged | GroupChanged | QuotasTold | VolumeClaimsTold | NativeInterrupted
+)
 
 
 class NativeSource(Protocol):

@@ -8,7 +8,7 @@ again, so a handler never undoes anything itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -105,6 +105,18 @@ class Dependent(Protocol):
     @property
     def ready(self) -> bool:
         """Whether it has what it needs now; without it the service is not ready."""
+        ...
+
+
+@runtime_checkable
+class Exposing(Protocol):
+    """A handler that has more metrics than fit into one scrape of all."""
+
+    def expositions(self) -> Mapping[str, Callable[[], str]]:
+        """By path on the port of /metrics: what writes it, in the text format of Prometheus.
+
+        Called in a thread of its own, while the loop goes on.
+        """
         ...
 
 

@@ -27,13 +27,14 @@ from shared.runtime import telemetry
 from shared.runtime.failpoints import Failpoints
 from shared.runtime.garbage import relax_garbage_collection
 from shared.runtime.giving_way import give_way
-from shared.runtime.handler import Dependent, Foresighted, Handler
+from shared.runtime.handler import Dependent, Exposing, Foresighted, Handler
 from shared.runtime.health import health_app, serve
 from shared.runtime.loop import Loop
 from shared.runtime.newer_log import NewerLog, written_by
 from shared.runtime.seals import Seals
 from shared.runtime.session import Session
 from shared.runtime.settings import Settings
+from shared.runtime.tasks import end
 from shared.runtime.trimming import Trimmed, trim_forever
 from shared.runtime.watchdog import Watchdog
 
@@ -159,7 +160,9 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
     runner = None
     if settings.http_port:
         app = health_app(
-            lambda: _is_ready(loop, parts.session, handler), lambda: loop.why_not_ready
+            lambda: _is_ready(loop, parts.session, handler),
+            lambda: loop.why_not_ready,
+            more_paths=handler.expositions() if isinstance(handler, Exposing) else {},
         )
         runner = await serve(app, settings.http_host, settings.http_port)
     watchdog.start()
@@ -168,11 +171,11 @@ async def serve_handler(make: Callable[[Settings], Handler], settings: Settings)
     if isinstance(handler, Trimmed):
         trimming = trim_forever(parts.database, handler.trims, SystemClock(), parts.log)
         beside.append(asyncio.create_task(trimming))
+    tasks = [asyncio.create_task(loop.run()), *beside]
     try:
-        await _first(asyncio.create_task(loop.run()), *beside)
+        await _first(*tasks)
     finally:
-        for task in beside:
-            task.cancel()
+        await end(tasks)
         watchdog.stop()
         if runner is not None:
             await runner.cleanup()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -26,6 +26,7 @@ from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Outcome
 from shared.runtime.relay import Relay
 from shared.runtime.seals import Chain, Seals
+from shared.runtime.tasks import end
 from shared.runtime.telemetry import (
     CLOCK_OFF,
     COMMIT_SECONDS,
@@ -85,11 +86,16 @@ class Session:
         self._proved_at = 0.0
         """When the database last said that the lease is ours, monotonic seconds."""
 
-    async def open(self, waits: Callable[[], bool] = lambda: True) -> Restored:
+    async def open(
+        self,
+        waits: Callable[[], bool] = lambda: True,
+        judge: Callable[[Restored], Awaitable[None]] | None = None,
+    ) -> Restored:
         """Wait for the lease, restore, start the relay; raises Transient without a database.
 
         `waits` is asked before each try: False gives up the wait (LeaseLost), as a standby that is
-        to stop does.
+        to stop does. `judge` hears what was restored before anything is committed here, a seal
+        too: what it raises breaks the session, and is raised.
         """
         while waits():
             if await self._lease.try_acquire():
@@ -115,11 +121,20 @@ class Session:
         self._tasks = [
             self._start("relay", self.relay.run()),
             self._start("lease", self._keep_lease()),
-            self._start("watermark", self._keep_watermark()),
             self._start("tables", self._keep_tables()),
         ]
+        if judge is not None:
+            await self._judged(judge(restored))
+        self._tasks.append(self._start("watermark", self._keep_watermark()))
         self._log.info("opened", epoch=restored.epoch, unacked=len(restored.unacked))
         return restored
+
+    async def _judged(self, judging: Awaitable[None]) -> None:
+        try:
+            await judging
+        except MusterError as error:
+            self._broken = error
+            raise
 
     def _start(self, name: str, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """A task without which the session is broken."""
@@ -298,9 +313,7 @@ class Session:
             with contextlib.suppress(MusterError):
                 await self.commit(Outcome())
         self._broken = self._broken or LeaseLost("the session is closed")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         self._tasks = []
         if graceful:
             with contextlib.suppress(MusterError):

@@ -73,9 +73,8 @@ class Units:
 
     async def open(self) -> Restored:
         """Take the lease, and rebuild memory from the tables."""
-        restored = await self._session.open(self._waits)
-        if self._newer_log is not None:
-            await self._newer_log.check(restored)
+        judge = self._newer_log.check if self._newer_log is not None else None
+        restored = await self._session.open(self._waits, judge)
         self.recent = RecentIds(restored.recent_ids, complete=restored.recent_complete)
         await self._handler.load(self._reader)
         return restored

@@ -159,7 +159,7 @@ async def run(stage: Stage, shape: Shape, form: str) -> dict[str, Any]:
         start_ms = await FORMS[form](stage, waiting, fates)
         await stage.until(ended, known + len(waiting), 500, every_seconds=1.0)
         await spent.look(stage)
-        await _read(consumer, begin, fates)
+        await read_fates(consumer, begin, fates)
     finally:
         watching.cancel()
         await consumer.stop()
@@ -170,7 +170,7 @@ async def run(stage: Stage, shape: Shape, form: str) -> dict[str, Any]:
     }
 
 
-async def _read(
+async def read_fates(
     consumer: AIOKafkaConsumer, begin: dict[TopicPartition, int], fates: dict[str, Fate]
 ) -> None:
     """The log from where it was at the start: the first record of each type for each workload."""

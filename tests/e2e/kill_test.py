@@ -5,7 +5,8 @@ it is measured how long until it decides again: from the death of a service, fro
 at which PostgreSQL accepts connections, or the broker answers. At the end the load is left to
 finish, and three judges speak: the client's own ledger of accepted submissions, `muster-ops check`
 (which shares no code with the services), and the load: under 50 events/s or 100 placements the run
-is INVALID. Exit code 0 green, 1 red, 2 invalid.
+is INVALID. Exit code 0 green, 1 red, 2 invalid, 3 slow:
+all is whole, and something took longer than it may.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from shared.events.envelope import workload_id
 from shared.ports.errors import Transient
-from tests.support.killing import SERVERS, SERVICES, checked, doubled, recovery_seconds, settle
+from tests.support.killing import SERVERS, SERVICES, recovery_seconds
 from tests.support.system import TEAM, Stage, launch, now_ms
+from tests.support.verdict import LeastLoad, judged
 from tests.support.work import GANG_SHARE, fleet, submission_row, submissions
 
 TARGETS = (*SERVICES, *SERVICES, *SERVERS, "gateway", "simulated-cluster")
-EVENTS_PER_SECOND_MIN = 50
-PLACEMENTS_MIN = 100
+SETTLE_SECONDS = 90.0
 LIMIT_SECONDS = {"kafka": 10.0, "postgres": 5.0}
 SERVICE_LIMIT_SECONDS = 5.0
 RATE = 40
@@ -126,36 +127,13 @@ async def _rounds(stage: Stage, options: argparse.Namespace) -> int:
     load.stopping = True
     await feeding
     lasted = time.monotonic() - started
-    left = await settle(stage, load.accepted, 90)
-    result = {
-        "rounds": options.rounds,
-        "seed": options.seed,
-        "accepted": len(load.accepted),
-        "not_over": left,
-        "slow": slow,
-    }
-    return await _verdict(stage, result, lasted)
-
-
-async def _verdict(stage: Stage, result: dict[str, Any], lasted: float) -> int:
-    placements = await stage.rows.fetchval(
-        "SELECT count(*) FROM placement.audit WHERE after = 'placed'"
-    )
-    events = await stage.rows.fetchval("SELECT max(next_seq) FROM placement.watermark")
-    result |= {
-        "doubled": await doubled(stage),
-        "check": await asyncio.to_thread(checked, stage),
-        "placements": placements,
-        "events_per_second": round(events / lasted),
-    }
-    print(json.dumps(result))
-    if events / lasted < EVENTS_PER_SECOND_MIN or placements < PLACEMENTS_MIN:
-        print("INVALID: too little load for a verdict")
-        return 2
-    faults = (result["not_over"], result["doubled"], result["slow"])
-    green = not any(faults) and result["check"] == "clean"
-    print("GREEN" if green else "RED")
-    return 0 if green else 1
+    found = await judged(stage, load.accepted, lasted, SETTLE_SECONDS)
+    found.slow = [*slow, *found.slow]
+    counts = {"rounds": options.rounds, "seed": options.seed, "accepted": len(load.accepted)}
+    print(json.dumps(counts | asdict(found)))
+    verdict = found.verdict(LeastLoad())
+    print(verdict.name.replace("_", " "))
+    return verdict
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 
@@ -20,8 +19,10 @@ from tests.support.recovering import (
     NAMED_SECONDS_MAX,
     SETTLE_SECONDS,
     HttpLoad,
+    lose_log,
     named_seconds,
     operations,
+    put_back_alone,
 )
 from tests.support.system import TEAM, Stage, launch
 from tests.support.work import fleet, submissions
@@ -65,11 +66,7 @@ async def test_all_of_kafka_is_made_again_from_the_database(
     load, loading = await _loaded(stage, "kafka")
     await _more_end(stage, 30)
 
-    shutil.rmtree(system.kafka.folder / "data")  # the supervisor starts an empty broker
-    system.kill("kafka")
-    await asyncio.sleep(0.5)
-    while not await asyncio.to_thread(system.kafka.answers):
-        await asyncio.sleep(0.1)
+    await lose_log(system)
     named = await named_seconds(system, DECIDE, "muster-ops recover kafka")
     asked = time.monotonic()
     code, report = await asyncio.to_thread(operations, system, "recover", "kafka")
@@ -125,7 +122,7 @@ async def test_a_base_backup_is_named_and_the_kept_commits_heal_it(
     await loading
 
     await asyncio.to_thread(system.crash)
-    _put_back_alone(system)
+    put_back_alone(system)
     await asyncio.to_thread(system.start)
     named = await named_seconds(system, DECIDE, "muster-ops recover postgres")
     code, told = await asyncio.to_thread(operations, system, "recover", "postgres")
@@ -149,10 +146,3 @@ async def test_a_base_backup_is_named_and_the_kept_commits_heal_it(
     assert told["unknown"]["ended"] >= 20
     await _all_is_well(stage, load.accepted)
     assert 0 == operations(system, "recover", "postgres")[0]
-
-
-def _put_back_alone(system: LocalSystem) -> None:
-    """The base backup alone, as somebody who forgets the log of commits does."""
-    data = system.postgres.folder / "data"
-    shutil.rmtree(data)
-    subprocess.run(["cp", "-a", str(system.postgres.backup.base), str(data)], check=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
+import asyncpg
 import pytest
 
 from shared.ports.errors import UnknownCommit
@@ -104,3 +106,22 @@ async def test_when_too_much_waits_the_caller_is_told_to_come_back(
     assert {202, 429} == {reply.status for reply in replies}
     told = next(reply for reply in replies if reply.status == 429)
     assert "1" == told.headers["Retry-After"]
+
+
+async def test_an_answer_is_known_in_three_seconds_where_the_database_hangs(
+    gateway: Gateway, database: Database
+):
+    key = await gateway.key("red", "member")
+    other = await asyncpg.connect(database.url())
+
+    async with other.transaction():
+        await other.execute("LOCK TABLE gateway.outbox IN ACCESS EXCLUSIVE MODE")
+        started = time.monotonic()
+        reply = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
+        seconds = time.monotonic() - started
+    await other.close()
+    after = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
+
+    assert (503, 202) == (reply.status, after.status)
+    assert int(reply.headers["Retry-After"]) > 0
+    assert seconds < 3, seconds

@@ -13,7 +13,8 @@ import pytest
 
 from shared.adapters.kafka import KafkaPublisher
 from shared.adapters.kafka.topics import create_topics
-from shared.core.quota.cost import DAY_MS, Interval, Price, by_team_and_day
+from shared.core.quota.cost import DAY_MS, Interval, by_team_and_day
+from shared.core.quota.prices import DatedPrice, Price
 from shared.events import topics, workloads
 from shared.events.codec import encode_headers, encode_payload
 from shared.events.topics import TOPICS
@@ -24,6 +25,11 @@ from tests.support.agents import MonitoringProcess
 from tests.unit.monitoring import builders as b
 
 WORKLOADS = 1_500
+DATED = tuple(
+    DatedPrice(since=since, microdollars_per_gpu_hour=price)
+    for since, price in (("2023-11-16T06:00:00Z", 3_000_007), ("2023-11-18", 1_000_003))
+)
+"""Within the days of the story, one of them before its second version."""
 
 
 class Story:
@@ -31,21 +37,16 @@ class Story:
 
     def __init__(self, seed: int) -> None:
         self.intervals: list[Interval] = []
-        self.prices = [self._price(version) for version in (1, 2)]
+        self.prices: list[Price] = []
         self.rows: list[OutboxRow] = []
         self._generator = random.Random(seed)
-        for number, price in enumerate(self.prices):
-            fact = b.a_flavor(price.microdollars_per_gpu_hour, version=number + 1)
-            self._tell(fact, price.applied_at_ms)
+        for version in (1, 2):
+            applied_at_ms = b.START_MS + version * DAY_MS
+            fact = b.a_flavor(2_000_001 * version, version=version, prices=DATED)
+            self.prices += fact.prices_from(applied_at_ms)
+            self._tell(fact, applied_at_ms)
         for number in range(WORKLOADS):
             self._workload(f"w{number}", self._generator.choice(["vision", "speech"]))
-
-    def _price(self, version: int) -> Price:
-        return Price(
-            version=version,
-            applied_at_ms=b.START_MS + version * DAY_MS,
-            microdollars_per_gpu_hour=2_000_001 * version,
-        )
 
     def _workload(self, workload_id: str, team: str) -> None:
         draw = self._generator

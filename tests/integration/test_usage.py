@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -16,10 +18,13 @@ import msgspec
 import pytest
 from typing_extensions import override
 
+from muster.cli import focus
+from muster.client import AsyncClient
 from services.monitoring.handler import MonitoringHandler
 from shared.core.model.nouns import GpuShare
 from shared.core.quota.cost import DAY_MS
-from shared.events import organisation, workloads
+from shared.core.quota.prices import DatedPrice, Purchase
+from shared.events import workloads
 from shared.events.envelope import Received
 from shared.events.usage import AttemptUse, UsageTold
 from shared.runtime.handler import Outcome
@@ -100,9 +105,12 @@ async def test_a_made_month_is_told_to_the_cent_and_to_its_own_team(
         *reports("n2", 30, begin_ms=night_ms - HOUR_MS, minutes=120),
         ended("w2", "speech", night_ms + HOUR_MS),
     ]
+    evening = DatedPrice(
+        since="2026-11-01T18:00:00Z", microdollars_per_gpu_hour=1_200_000, purchase=Purchase.OWNED
+    )
     prices = [
-        organisation.FlavorApplied(name=name, version=7, price_microdollars_per_gpu_hour=price)
-        for name, price in (("h100", 2_500_000), ("a100", 1_200_000))
+        b.a_flavor(2_500_000, version=7, purchase=Purchase.RESERVED, prices=(evening,)),
+        b.a_flavor(7_654_321, version=7, name="a100", prices=(evening,)),
     ]
     days = {"since": "2026-11-01", "until": "2026-12-01"}
 
@@ -138,6 +146,7 @@ async def test_a_made_month_is_told_to_the_cent_and_to_its_own_team(
         ("queue", ["vision-queue", "speech-queue"]),
         ("namespace", ["vision", "speech"]),
         ("flavor", ["h100", "a100"]),
+        ("purchase", ["reserved", "owned"]),
         ("workload", ["w1", "w2"]),
     ):
         assert names == [one["name"] for one in (await report(by=by))["items"]]
@@ -145,10 +154,35 @@ async def test_a_made_month_is_told_to_the_cent_and_to_its_own_team(
     assert ("w1", "vision", "train") == (only["name"], only["team"], only["workload_name"])
     assert 1 == (await report(by="workload", limit="1"))["left_out"]
 
+    by_label = (await report(by="label", label="project"))["items"]
+    assert [("vision", 50_000_000), ("speech", 1_200_000)] == [
+        (one["name"].removeprefix("of-"), one["cost_microdollars"]) for one in by_label
+    ]
+    await _is_billed(gateway, days)
+
     key = await gateway.key("speech", "viewer")
     assert ["w2"] == [one["name"] for one in (await report(key, by="workload"))["items"]]
     other = await gateway.call("GET", "/v1/usage", params={"team": "vision"}, key=key)
     assert other.status == 404
+
+
+async def _is_billed(gateway: Gateway, days: dict[str, str]) -> None:
+    """The same month as FOCUS, read in pages of one charge."""
+    written = io.StringIO()
+    async with AsyncClient(gateway.address, gateway.operator_key) as client:
+        charges = client._pages("/v1/usage/charges", {**days, "limit": "1"})
+        await focus.write(client.charges(**days), "site", written)
+        read = [one async for one in charges]
+    rows = list(csv.DictReader(io.StringIO(written.getvalue()), strict=True))
+    assert [
+        ("w1", "2026-11-01T00:00:00Z", "20.000000", "50.000000", "Committed"),
+        ("w2", "2026-11-01T00:00:00Z", "0.500000", "0.600000", "Standard"),
+        ("w2", "2026-11-02T00:00:00Z", "0.500000", "0.600000", "Standard"),
+    ] == [
+        (row["ResourceId"], row["ChargePeriodStart"], row["ConsumedQuantity"], row["BilledCost"],
+         row["PricingCategory"]) for row in rows
+    ]  # fmt: skip
+    assert len(rows) == len(read)
 
 
 def by_day_total(report: Any) -> int:
@@ -226,6 +260,8 @@ async def _is(asked: Callable[[], Awaitable[int]], wanted: int) -> bool:
         ({"since": "2026-11-01T00:00+01:00"}, "since", "must be a day such as"),
         ({"since": "2026-11-02", "until": "2026-11-02"}, "until", "1 to 400 days after since"),
         ({"since": "2024-11-02", "until": "2026-11-02"}, "until", "1 to 400 days after since"),
+        ({"by": "label", "label": ""}, "label", "the key of a label with by=label"),
+        ({"by": "team", "label": "a"}, "label", "the key of a label with by=label"),
         ({"by": "colour"}, "by", "must be one of team, queue"),
         ({"since": "0000-01-01"}, "since", "must be a day such as"),
         ({"limit": "0"}, "limit", "from 1 to 1000"),

@@ -31,9 +31,6 @@ OUR_KINDS = (
     "networkpolicies.networking.k8s.io", "clusterroles.rbac.authorization.k8s.io",
     "clusterrolebindings.rbac.authorization.k8s.io",
 )  # fmt: skip
-WITHOUT_OPERATOR = (
-    "monitoring.serviceMonitor.enabled=false,monitoring.prometheusRule.enabled=false"
-)
 Object = dict[str, Any]
 
 
@@ -83,6 +80,23 @@ def test_every_process_is_there_once_and_ends_before_the_next_one_starts(values:
     assert names == {f"{NAME}-{one.name}" for one in services_on("kubernetes")}
     for one in deployments:
         assert (one["spec"]["replicas"], one["spec"]["strategy"]) == (1, {"type": "Recreate"})
+
+
+def test_several_gateways_have_a_shard_and_a_slot_each_and_are_replaced_one_at_a_time():
+    objects = rendered(OUTSIDE, "--set", "gateway.replicas=3")
+    (gateway,) = of_kind(objects, "StatefulSet")
+    environment = {
+        one["name"]: one for one in gateway["spec"]["template"]["spec"]["containers"][0]["env"]
+    }
+
+    assert (gateway["metadata"]["name"], gateway["spec"]["replicas"]) == (f"{NAME}-gateway", 3)
+    assert f"{NAME}-gateway" not in {
+        one["metadata"]["name"] for one in of_kind(objects, "Deployment")
+    }
+    shard = environment["MUSTER_GATEWAY_SHARD"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert shard == "metadata.labels['apps.kubernetes.io/pod-index']"
+    assert environment["MUSTER_SLOT"]["value"] == "gateway-$(MUSTER_GATEWAY_SHARD)"
+    assert "strategy" not in gateway["spec"]
 
 
 def test_every_pod_but_a_privileged_agent_is_restricted():
@@ -144,6 +158,7 @@ def test_no_password_stands_outside_secrets():
     [
         ("kafka.securityProtocol=PLAIN", "kafka.securityProtocol"),
         ("kafka.boostrap=a:1", "boostrap"),
+        ("gateway.replicas=0", "gateway.replicas"),
         ("database.port=none", "database.port"),
         ("resources.placment.limits.memory=1Gi", "resources.placment"),
         ("settings.placement.SHUN=1", "settings.placement"),
@@ -192,15 +207,18 @@ def test_rules_and_dashboards_are_those_of_the_repository():
 
 
 @pytest.mark.parametrize("values", [TRY, OUTSIDE, ALL], ids=lambda path: path.stem)
-def test_the_server_takes_every_object(kube: KubeCluster, kube_namespace: str, values: Path):
-    """The objects of an operator that is not installed here are left out."""
+@pytest.mark.parametrize("gateways", [1, 3])
+@pytest.mark.usefixtures("operator_types")
+def test_the_server_takes_every_object(
+    kube: KubeCluster, kube_namespace: str, values: Path, gateways: int
+):
     words: list[str | Path] = [
         "--namespace",
         kube_namespace,
         "--values",
         values,
         "--set",
-        WITHOUT_OPERATOR,
+        f"gateway.replicas={gateways}",
     ]
     done = helm(
         "install", RELEASE, CHART, "--dry-run=server", *words, kubeconfig=kube.kubeconfig()

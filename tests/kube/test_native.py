@@ -8,6 +8,7 @@ import pytest
 
 from deploy.kube import nodes
 from tests.kube.kube_world import choose_gpus
+from tests.kube.malformed_pods import CONTAINER, POOL, REQUIRED, WRONG, asks, near, with_gpus
 from tests.support.killing import checked
 from tests.support.kube_system import launch_on
 from tests.support.system import TEAM, Stage
@@ -16,16 +17,8 @@ pytestmark = pytest.mark.timeout(400)
 INSTANCE = SCHEDULER = f"native-{os.getpid()}"
 SECONDS = 60
 NODES = 64
-COUNTED, POOL = nodes.node_name(45), "muster.dev/pool"
+COUNTED = nodes.node_name(45)
 AFFINE = nodes.node_name(46)
-CONTAINER = {
-    "name": "train",
-    "image": "registry.example.org/a/b:1",
-    "resources": {
-        "requests": {"cpu": "1", "memory": "1Gi"},
-        "limits": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"},
-    },
-}
 POD = {"terminationGracePeriodSeconds": 1, "containers": [CONTAINER]}
 
 
@@ -80,6 +73,13 @@ class Place:
         found = self.call("GET", "/apis/events.k8s.io/v1/namespaces/{}/events")["items"]
         return [(one["reason"], one["note"]) for one in found if one["regarding"]["name"] == name]
 
+    def all_events(self):
+        """Notes by the name of the pod."""
+        notes = {}
+        for one in self.call("GET", "/apis/events.k8s.io/v1/namespaces/{}/events")["items"]:
+            notes.setdefault(one["regarding"]["name"], []).append(one["note"])
+        return notes
+
     def shown(self):
         jobs = self.call("GET", "/apis/batch/v1/namespaces/{}/jobs")["items"]
         return [_told(one) for one in self.pods()], [one["status"] for one in jobs]
@@ -90,11 +90,6 @@ class Place:
             assert time.monotonic() < deadline, (what, self.shown())
             time.sleep(0.2)
         return found
-
-
-def _with_gpus(count, name="train"):
-    limits = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(count)}
-    return {**CONTAINER, "name": name, "resources": {"limits": limits}}
 
 
 def _spec(changes):
@@ -153,7 +148,7 @@ async def test_an_indexed_job_runs_whole_in_the_order_of_its_ranks(stage, place)
 
 
 async def test_devices_of_pods_are_those_of_the_ledger(stage, place, kube):
-    place.pod("two", {"containers": [_with_gpus(2)]})
+    place.pod("two", {"containers": [with_gpus(2)]})
 
     (pod,) = place.until("it runs", lambda: running(place.pods()))
     told = pod["status"]["extendedResourceClaimStatus"]
@@ -257,56 +252,26 @@ async def test_a_gang_is_tried_only_when_it_is_whole(stage, place):
     assert {"a": "0", "b": "1", "c": "2", "d": "3"} == ranks
 
 
-def _asks(**limits):
-    return {"containers": [{"name": "a", "image": "a/b:1", "resources": {"limits": limits}}]}
+COPIES = 10
 
 
-def _near(expression):
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
-    return {"affinity": {"nodeAffinity": required}}
-
-
-SPREAD = {
-    "maxSkew": 1,
-    "topologyKey": "zone",
-    "whenUnsatisfiable": "DoNotSchedule",
-    "labelSelector": {},
-}
-NO_NUMBER = {"labels": {"muster.dev/group": "x"}, "annotations": {"muster.dev/group-size": "-3"}}
-OF_YUNIKORN = {"annotations": {"yunikorn.apache.org/task-group-name": "w"}}
-WRONG = {
-    "several": ({"containers": [_with_gpus(1), _with_gpus(1, "other")]}, {}, "one container"),
-    "spread": (
-        {"topologySpreadConstraints": [SPREAD]},
-        {},
-        "spec.topologySpreadConstraints: decides a place and is not honoured",
-    ),
-    "affinity": (_near({"key": "disk", "operator": "In", "values": ["ssd"]}), {}, "[disk]"),
-    "operator": (_near({"key": POOL, "operator": "Exists"}), {}, "spec.affinity.nodeAffinity.req"),
-    "selector": ({"nodeSelector": {"disk": "ssd"}}, {}, "spec.nodeSelector[disk]"),
-    "mig": (_asks(**{"nvidia.com/gpu.mig-1g.10gb": "1"}), {}, "nvidia.com/mig-1g.10gb"),
-    "size": ({}, NO_NUMBER, "must be the number of pods of the group, 1 to 4096 (got -3)"),
-    "queue": ({}, {"labels": {"muster.dev/queue": "not-ours"}}, "is not a queue of team"),
-    "fraction": ({}, {"annotations": {"gpu-fraction": "0.5"}}, "shares of a GPU"),
-    "large": (_asks(**{"nvidia.com/gpu": "16"}), {}, "must be at most"),
-    "yunikorn": ({}, OF_YUNIKORN, "groups of YuniKorn are not read"),
-}
-
-
-async def test_what_cannot_be_honoured_is_told_and_keeps_nobody_waiting(stage, place):
-    for name, (spec, metadata, _) in WRONG.items():
+async def test_200_malformed_pods_are_told_once_and_keep_nobody_waiting(stage, place):
+    wrong = {f"{name}-{copy}": one for name, one in WRONG.items() for copy in range(COPIES)}
+    for name, (spec, metadata, _) in wrong.items():
         place.pod(name, spec, **metadata)
-    place.pod("sound")
+    place.pod("sound", annotations={"large": "x" * 200_000})
+    place.pod("bare", asks(**{"nvidia.com/gpu": "1"}))
 
-    place.until("the sound one runs", lambda: running(place.pods()))
-    for name, (_, _, words) in WRONG.items():
-        told = place.until(f"{name} is told", lambda name=name: place.events(name))
-        assert [words] == [words for _, note in told if words in note], (name, told)
-    (one,) = [one for one in place.pods() if one["metadata"]["name"] == "selector"]
+    place.until("the sound ones run", lambda: len(running(place.pods())) == 2)
+    place.until("all are told", lambda: wrong.keys() <= place.all_events().keys())
+    told = place.all_events()
+    for name, (_, _, words) in wrong.items():
+        assert [True] == [words in note for note in told[name]], (name, told[name])
+    assert 200 <= len(wrong)
+    (one,) = [one for one in place.pods() if one["metadata"]["name"] == "selector-0"]
     (condition,) = [c for c in one["status"]["conditions"] if c["type"] == "PodScheduled"]
     assert ("False", "PodNotHonoured") == (condition["status"], condition["reason"])
-    assert ["sound"] == [one["metadata"]["name"] for one in bound(place.pods())]
+    assert {"sound", "bare"} == {one["metadata"]["name"] for one in bound(place.pods())}
 
 
 async def test_nothing_is_lost_or_doubled_when_services_die(stage, place, system, kube):
@@ -335,7 +300,7 @@ async def test_a_pod_runs_in_the_pool_of_its_node_affinity(stage, place):
     path = f"/api/v1/nodes/{AFFINE}"
     place.call("PATCH", path, {"metadata": {"labels": {POOL: AFFINE}}})
     try:
-        place.pod("affine", _near({"key": POOL, "operator": "In", "values": [AFFINE]}))
+        place.pod("affine", near({"key": POOL, "operator": "In", "values": [AFFINE]}))
         (pod,) = place.until("it runs", lambda: running(place.pods()))
     finally:
         place.call("PATCH", path, {"metadata": {"labels": {POOL: None}}})
@@ -347,7 +312,7 @@ async def test_a_pod_takes_what_its_kubelet_chose_where_a_plugin_counts(stage, p
     path = f"/api/v1/nodes/{COUNTED}"
     place.call("PATCH", path, {"metadata": {"labels": {POOL: COUNTED}}})
     try:
-        place.pod("counted", {"nodeSelector": {POOL: COUNTED}, "containers": [_with_gpus(2)]})
+        place.pod("counted", {"nodeSelector": {POOL: COUNTED}, "containers": [with_gpus(2)]})
         (pod,) = place.until("it runs", lambda: running(place.pods()))
         name = pod["metadata"]["name"]
         choose_gpus(kube, f"/api/v1/namespaces/{place.namespace}/pods/{name}", "GPU-x", "GPU-y")
@@ -384,3 +349,67 @@ async def test_a_pod_that_quota_blocks_says_what_why_says_and_calls_for_no_node(
     assert "WaitingForQuota" == waits["reason"] == why["reason"] == row["reason"]
     assert f"{why['message']} Next: {why['next_step']}" == waits["message"]
     assert (waits["reason"], waits["message"]) in place.events("second")
+
+
+def _apart_by(job):
+    """Anti-affinity and a spread constraint, each to the pods of a Job."""
+    own = {"matchLabels": {"batch.kubernetes.io/job-name": job}}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": own}
+    hard = {**term, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    return {
+        "anti": {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}},
+        "spread": {"topologySpreadConstraints": [hard]},
+    }[job]
+
+
+async def test_pods_of_a_group_that_keep_apart_have_a_node_each(stage, place):
+    spec = {"completionMode": "Indexed", "parallelism": 4, "completions": 4}
+    for job in ("anti", "spread"):
+        place.job(job, spec, pod=_apart_by(job))
+
+    found = place.until("all run", lambda: (r := running(place.pods())) and len(r) == 8 and r)
+    for job in ("anti", "spread"):
+        nodes_of = {
+            one["spec"]["nodeName"]
+            for one in found
+            if one["metadata"]["labels"]["batch.kubernetes.io/job-name"] == job
+        }
+        assert 4 == len(nodes_of), job
+
+
+async def test_a_job_that_a_quota_of_its_namespace_keeps_short_names_it(stage, place):
+    path, resource = "/api/v1/namespaces/{}/resourcequotas", "requests.nvidia.com/gpu"
+    body = {"metadata": {"name": "gpus"}, "spec": {"hard": {resource: "3"}}}
+    place.call("POST", path, body)
+    place.until(
+        "the quota counts",
+        lambda: place.call("GET", f"{path}/gpus")["status"].get("hard"),
+    )
+    spec = {"completionMode": "Indexed", "parallelism": 4, "completions": 4}
+    place.job("short", spec)
+
+    def told():
+        return [one for notes in place.all_events().values() for one in notes if "hard 3" in one]
+
+    (first, *_) = place.until("the quota is named", told)
+    waiting = bound(place.pods())
+    place.call("PATCH", f"{path}/gpus", {"spec": {"hard": {resource: "4"}}})
+    place.until("all run", lambda: len(running(place.pods())) == 4)
+
+    assert [] == waiting, "a gang is whole or not at all"
+    assert "3 of 4 pods of the group short are there" in first
+    assert f"ResourceQuota gpus of namespace {place.namespace} admits no further pod" in first
+    assert f"{resource} has hard 3, used 3. Next: raise it" in first
+
+
+async def test_a_pod_has_the_instances_of_mig_that_the_ledger_chose(stage, place):
+    place.pod("parts", asks(**{"nvidia.com/mig-1g.10gb": "2"}))
+
+    (pod,) = place.until("it runs", lambda: running(place.pods()))
+    told = pod["status"]["extendedResourceClaimStatus"]
+    path = f"/apis/resource.k8s.io/v1/namespaces/{{}}/resourceclaims/{told['resourceClaimName']}"
+    results = place.call("GET", path)["status"]["allocation"]["devices"]["results"]
+
+    assert ["nvidia.com/mig-1g.10gb"] == [one["resourceName"] for one in told["requestMappings"]]
+    assert 2 == len({one["device"] for one in results})
+    assert all("-mig-1g10gb-" in one["device"] for one in results)

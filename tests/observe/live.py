@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,21 +20,27 @@ import aiohttp
 
 from deploy.local.processes import wait_until
 from deploy.local.system import LocalSystem
-from deploy.observe.servers import Observing
-from shared.adapters.kafka import KafkaPublisher
+from deploy.observe.servers import RULES, Observing
 from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
-from shared.events.codec import encode_headers, encode_payload
-from shared.events.envelope import Event, event_id, workload_id
+from shared.events.envelope import workload_id
 from shared.events.quotas import DebtsTold
-from shared.events.registry import NAME_BY_TYPE
 from shared.events.topics import QUOTA_FACTS
-from shared.ports.store import OutboxRow
 from tests.support.agents import AgentProcess
 from tests.support.nvml.boards import h100, t4
 from tests.support.system import TEAM, UNLIMITED, Stage, launch, now_ms
+from tests.support.work import record
 
 SCRAPE_SECONDS: Final = 1
-XID_EVENT: Final = 8
+QUEUES: Final = {TEAM: "default", "small": "default"}
+"""Flavors of the queues, by name."""
+DEAF: Final = {"url": "https://hooks.example.com/budgets", "events": ["budget"]}
+"""A destination that is told of nothing here."""
+BOARDS: Final = {"agent-a": h100(), "agent-b": t4() | {"gpu.0.fan": 40}}
+"""Nodes with an agent on a stand-in, which placement does not know."""
+NOTIFICATIONS: Final = {
+    "MUSTER_NOTIFICATION_NETWORKS": "127.0.0.0/8",
+    "MUSTER_NOTIFICATION_LAST_RETRY_SECONDS": "1",
+}
 GROUP: Final = {
     "name": "n",
     "count": 3,
@@ -51,7 +57,8 @@ class Live:
 
     system: LocalSystem
     observing: Observing
-    agent: AgentProcess
+    agents: dict[str, AgentProcess]
+    """Of nodes that placement does not know, by name."""
     told: list[dict[str, Any]]
     """Alerts that Alertmanager has told its receiver, in order."""
 
@@ -82,10 +89,12 @@ def receiving(told: list[dict[str, Any]]) -> Iterator[str]:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Live]:
-    """The system with a fleet of three nodes, agents on stand-ins, and Prometheus."""
+def running(
+    folder: Path, *, group: Mapping[str, Any] = GROUP, rules: Path = RULES
+) -> Iterator[Live]:
+    """The system with a fleet of one group, agents on stand-ins, and Prometheus."""
     described = folder / "fleet.json"
-    described.write_text(json.dumps({"groups": [GROUP]}))
+    described.write_text(json.dumps({"groups": [group]}))
     fleet = {
         "MUSTER_FLEET_FILE": str(described),
         "MUSTER_FLEET_USAGE_SECONDS": "0.5",
@@ -93,26 +102,26 @@ def running(folder: Path) -> Iterator[Live]:
     }
     told: list[dict[str, Any]] = []
     with ExitStack() as stack:
-        system = launch(folder / "system", overrides={"fleet": fleet}, leave_out=())
+        overrides = {"fleet": fleet, "*": NOTIFICATIONS}
+        system = launch(folder / "system", overrides=overrides, leave_out=())
         stack.callback(system.discard)
-        boards = {"agent-a": h100(), "agent-b": t4() | {"gpu.0.fan": 40}}
-        agents = [_agent(system, folder / name, state) for name, state in boards.items()]
-        for one in agents:
+        agents = {name: _agent(system, folder / name, board) for name, board in BOARDS.items()}
+        for one in agents.values():
             stack.callback(one.end)
-        wait_until(lambda: all(map(_exposes, agents)), seconds=30, what="agents that read GPUs")
-        agents[0].stand_in.happen(3, XID_EVENT, 79)
-        agents[0].stand_in.write(gpu__1__temperature=93)
+        running = agents.values()
+        wait_until(lambda: all(map(_exposes, running)), seconds=90, what="agents that read GPUs")
         urls = {name: system.url(name) for name in system._ports}
         observing = Observing(
             folder / "observe",
             urls,
-            agents=[f"127.0.0.1:{one.port}" for one in agents],
+            agents=[f"127.0.0.1:{one.port}" for one in running],
             receiver=stack.enter_context(receiving(told)),
             seconds=SCRAPE_SECONDS,
+            rules=rules,
         )
         stack.callback(observing.stop)
         observing.start()
-        yield Live(system=system, observing=observing, agent=agents[0], told=told)
+        yield Live(system=system, observing=observing, agents=agents, told=told)
 
 
 def _exposes(agent: AgentProcess) -> bool:
@@ -125,32 +134,34 @@ def _agent(system: LocalSystem, folder: Path, state: dict[str, Any]) -> AgentPro
     return AgentProcess(access.bootstrap, "muster", folder, state, **more)
 
 
-async def organise(stage: Stage) -> None:
-    """A team with idle work that is warned of, two queues, a destination that hears nothing."""
-    await stage.put("flavors/default", {})
+async def organise(
+    stage: Stage, queues: Mapping[str, str] = QUEUES, destination: Mapping[str, Any] = DEAF
+) -> None:
+    """A team with idle work that is warned of, its queues by flavor, and a destination."""
     idle = {"warn_after_seconds": 2, "release_after_seconds": 600}
+    for flavor in set(queues.values()):
+        await stage.put(f"flavors/{flavor}", {})
     await stage.put(f"teams/{TEAM}", {"default_queue": TEAM, "idle": idle})
-    for name, gpus in ((TEAM, UNLIMITED), ("small", 2_000)):
-        limits = {"gpu_milli": gpus, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
-        flavors = [{"flavor": "default", "nominal": limits}]
+    limits = {"gpu_milli": UNLIMITED, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
+    for name, flavor in queues.items():
+        flavors = [{"flavor": flavor, "nominal": limits}]
         await stage.put(f"queues/{name}", {"team": TEAM, "flavors": flavors})
-    url = "https://hooks.example.com/budgets"
-    await stage.put("notifications/budgets", {"url": url, "secret": "key", "events": ["budget"]})
+    await stage.put("notifications/hook", {"secret": "key", **destination})
     await stage.until("SELECT count(*) FROM placement.node", 3, 60)
 
 
-async def submit(stage: Stage, name: str, gpus: int, *, use: int = 90, pods: int = 1) -> str:
+async def submit(  # what differs between the works of a test
+    stage: Stage, name: str, gpus: int, *, use: int = 90, pods: int = 1, queue: str = ""
+) -> str:
     """Submit training work that uses so much of its GPUs; its id."""
     identifier = workload_id(TEAM, name)
-    async with aiohttp.ClientSession(stage.system.url("fleet")) as fleet:
-        path = f"/v1/workloads/{identifier}/use"
-        async with fleet.post(path, params={"percent": use}) as reply:
-            assert reply.status == 200
+    await machine(stage, f"workloads/{identifier}/use", percent=str(use))
     pod_set = PodSet(count=pods, gpu=GpuRequest(count=gpus), cpu_milli=1_000, memory_mib=1_024)
     spec = WorkloadSpec(
         name=name,
         kind=WorkloadKind.TRAINING,
         pod_sets=(pod_set,),
+        queue=queue,
         grace_seconds=1,
         max_duration_seconds=600,
     )
@@ -160,8 +171,12 @@ async def submit(stage: Stage, name: str, gpus: int, *, use: int = 90, pods: int
 
 async def fault(stage: Stage, node: str, gpu: int, kind: str, code: int) -> None:
     """A device of the simulated fleet tells of something."""
-    url = f"{stage.system.url('fleet')}/v1/nodes/{node}/gpus/{gpu}/tell"
-    params = {"kind": kind, "code": str(code)}
+    await machine(stage, f"nodes/{node}/gpus/{gpu}/tell", kind=kind, code=str(code))
+
+
+async def machine(stage: Stage, path: str, **params: str) -> None:
+    """A request to the simulated fleet."""
+    url = f"{stage.system.url('fleet')}/v1/{path}"
     async with aiohttp.ClientSession() as session, session.post(url, params=params) as reply:
         assert reply.status in (200, 202), await reply.text()
 
@@ -191,27 +206,7 @@ async def tell_debts(stage: Stage, turn: int) -> None:
     """As quota does once a minute, for which nobody waits here."""
     at_ms = now_ms()
     fact = DebtsTold(debts={TEAM: 31_250 + turn, "small": -turn}, at_ms=at_ms)
-    event = Event(
-        id=event_id(at_ms, f"debts-{turn}", "quota", 0),
-        type=NAME_BY_TYPE[DebtsTold],
-        source="quota",
-        subject="",
-        time_ms=at_ms,
-        key="",
-        payload=fact,
-    )
-    row = OutboxRow(
-        seq=0,
-        event_id=event.id,
-        topic=QUOTA_FACTS.name,
-        partition=0,
-        key="",
-        headers=encode_headers(event),
-        value=encode_payload(fact),
-    )
-    publisher = KafkaPublisher(stage.system.kafka.access("quota"), "muster")
-    await publisher.publish([row])
-    await publisher.close()
+    await stage.publish([record(fact, QUOTA_FACTS, "", f"debts-{turn}", at_ms, 0)])
 
 
 def answered(observing: Observing, expression: str, seconds: int = 90) -> list[dict[str, Any]]:

@@ -14,15 +14,16 @@ import pytest
 
 from deploy.local.system import LocalSystem
 from deploy.observe import programs
+from deploy.observe.expressions import expressions, plain
 from deploy.observe.servers import Observing
 from tests.observe import live, names
-from tests.observe.expressions import expressions, plain
 from tests.observe.test_dashboards import DOCUMENTS
 from tests.observe.test_rules import ALERTS, rules
 from tests.support.system import Stage
 
 pytestmark = pytest.mark.timeout(480)
 TURNS: Final = 2
+XID_EVENT: Final = 8
 ONLY_WITH_A_FAULT_OF_MUSTER: Final = frozenset(
     {"muster_dead_letters_total", "muster_reloads_total", "muster_decisions_raised_total"}
 )
@@ -33,6 +34,9 @@ LABEL_VALUES_MAX: Final = 200
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, prometheus: Path) -> Iterator[live.Live]:
     with live.running(tmp_path_factory.mktemp("live")) as found:
+        board = found.agents["agent-a"].stand_in
+        board.happen(3, XID_EVENT, 79)
+        board.write(gpu__1__temperature=93)
         asyncio.run(_live(found.system))
         yield found
 
@@ -60,6 +64,7 @@ def test_every_target_answers(running: live.Live) -> None:
     assert {(one["labels"]["job"], one["health"], one["lastError"]) for one in targets} == {
         ("muster", "up", ""),
         ("muster-agents", "up", ""),
+        ("muster-holders", "up", ""),
     }
 
 
@@ -135,9 +140,10 @@ async def test_an_alert_reaches_its_receiver_and_resolves(running: live.Live) ->
             if one["labels"]["alertname"] == "GpuUncorrectableEcc" and one["status"] == status
         ]
 
-    running.agent.stand_in.set({"gpu.2.field.4": 2})
+    board = running.agents["agent-a"].stand_in
+    board.set({"gpu.2.field.4": 2})
     await live.until(lambda: bool(told("firing")), "it is told")
-    running.agent.stand_in.set({"gpu.2.field.4": 0})
+    board.set({"gpu.2.field.4": 0})
     await live.until(lambda: bool(told("resolved")), "it is told that it is over")
 
     (alert, *_) = told("firing")

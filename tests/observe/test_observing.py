@@ -16,7 +16,8 @@ from deploy.local.services import SERVICES, SIMULATED
 from deploy.observe import __main__ as command
 from deploy.observe import programs
 from deploy.observe.dashboards.__main__ import FOLDER
-from deploy.observe.servers import Observing, routes, scrapes
+from deploy.observe.servers import HOLDERS, Observing, routes, scrapes
+from services.monitoring.gauges.holders import PATH
 
 DEPLOY: Final = CHECKOUT / "deploy"
 
@@ -24,12 +25,20 @@ DEPLOY: Final = CHECKOUT / "deploy"
 def test_simulators_have_no_metrics_and_are_not_scraped() -> None:
     services = {"quota": "http://127.0.0.1:1", "fleet": "http://127.0.0.1:2"}
 
-    own, agents = scrapes(services, ["n1:9400"])
+    own, agents, _ = scrapes(services, ["n1:9400"])
 
     assert own["static_configs"] == [{"targets": ["127.0.0.1:1"], "labels": {"service": "quota"}}]
     assert (own["job_name"], own["honor_labels"]) == ("muster", True)
     assert agents["static_configs"] == [{"targets": ["n1:9400"]}]
     assert agents["job_name"] == "muster-agents"
+
+
+def test_monitoring_alone_is_asked_who_holds_each_gpu() -> None:
+    *_, holders = scrapes({"quota": "http://127.0.0.1:1", "monitoring": "http://127.0.0.1:2"}, [])
+
+    (targets,) = holders["static_configs"]
+    assert targets["targets"] == ["127.0.0.1:2"]
+    assert holders["metrics_path"] == PATH == HOLDERS
 
 
 def test_what_is_over_is_told_to_the_receiver_as_well() -> None:
@@ -77,10 +86,11 @@ def test_without_a_system_nothing_is_started(tmp_path: Path) -> None:
 
 def test_containers_are_scraped_by_the_names_of_the_table() -> None:
     document = yaml.safe_load((DEPLOY / "prometheus" / "compose-prometheus.yml").read_text())
-    (job,) = document["scrape_configs"]
+    holders, job = document["scrape_configs"]
     named = [one["targets"][0].partition(":")[0] for one in job["static_configs"]]
 
     assert named == [one.name for one in SERVICES if one.name not in SIMULATED]
+    assert holders["metrics_path"] == HOLDERS
     assert document["rule_files"] == ["/etc/prometheus/rules/*.yml"]
 
 

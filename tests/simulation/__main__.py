@@ -29,6 +29,7 @@ def run(seed: int, left_out: Collection[int] = ()) -> Ended:
     """One seed from its beginning to its verdict."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     gc.disable()
+    gc.freeze()  # what was imported need not be looked at after each seed
     sys.unraisablehook = lambda _: None  # what the end of killed tasks says
     loop = VirtualLoop()
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-SERVICES: Final = ("admission", "quota", "binder")
+SERVICES: Final = ("admission", "quota", "placement", "binder")
 COMMIT: Final = ("commit_lost", "commit_executed", "commit_late", "commit_refused")
 PUBLISH: Final = ("publish_half", "publish_late", "publish_twice")
 KINDS: Final = (

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from operations.check.audit import check_chain
-from operations.check.log import decode
-from operations.check.model import Evidence, Log
+from operations.check.causes import check_causes, check_outcomes
+from operations.check.history import check_states
+from operations.check.ledger import check_capacity, check_pods_gone
+from operations.check.model import Evidence, Findings
 from operations.check.order import check_equality, check_order
+from operations.check.quota_rows import check_quota_rows
+from operations.check.replay import check_devices, check_gangs, check_quota
 from shared.adapters.memory_cluster import MemoryCluster
-from shared.events.topics import QUOTA_FACTS
+from shared.events.topics import team_results
+from tests.simulation.client import OWNED
+from tests.simulation.evidence import evidence_of
 from tests.simulation.faults import SERVICES
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+TOLD_MAX: Final = 3
+"""Violations of one rule that are told."""
+AT_REST: Final = ("held", "used", "pending", "attempts")
+"""Rows of which none is left when all work has ended."""
+CHECKS: Final[Sequence[Callable[[Evidence], Findings]]] = (
+    *(check_order, check_equality, check_chain, check_outcomes, check_causes, check_states),
+    *(check_devices, check_quota, check_quota_rows, check_gangs, check_pods_gone, check_capacity),
+)
 
 
 def doubled_gpus(cluster: MemoryCluster) -> list[str]:
@@ -32,73 +47,52 @@ def doubled_gpus(cluster: MemoryCluster) -> list[str]:
 def verdict(world: World) -> Iterator[str]:
     """Every rule that is broken, a sentence each."""
     yield from (f"crash: {one}" for one in world.crashes)
-    yield from world.doubled[:3]
-    yield from _commands(world)
-    yield from _attempts(world)
+    yield from world.doubled[:TOLD_MAX]
+    yield from _ledger(world)
+    yield from _cluster(world)
     for name in SERVICES:
-        yield from (
-            f"{name}: written by a past holder: {one}" for one in world.databases[name].stale[:3]
-        )
+        stale = world.databases[name].stale
+        yield from (f"{name}: written by a past holder: {one}" for one in stale[:TOLD_MAX])
     evidence = evidence_of(world)
-    for check in (check_order, check_equality, check_chain):
-        for one in check(evidence).violations[:3]:
-            yield f"{check.__name__}: {one.subject}: {one.detail}"
+    for name in AT_REST:
+        yield from (f"{name} at rest: {dict(row)}" for row in evidence.rows[name][:TOLD_MAX])
+    yield from _charges(world, evidence)
+    for check in CHECKS:
+        for found in check(evidence).violations[:TOLD_MAX]:
+            yield f"{check.__name__}: {found.subject}: {found.detail}"
 
 
-def _commands(world: World) -> Iterator[str]:
-    accepted = world.client.accepted
-    told = {one.id: one.subject for one in records_of(world) if one.topic == QUOTA_FACTS.name}
-    effects = {
-        name: Counter(one.subject for one in world.databases[name].shard(name).audits)
-        for name in ("admission", "quota")
-    }
-    for name, count in (effects | {"the log": Counter(told.values())}).items():
-        for subject in accepted:
-            if count[subject] != 1:
-                what = "lost" if not count[subject] else f"done {count[subject]} times"
-                yield f"{subject}: {what}, says {name}"
-
-
-def _attempts(world: World) -> Iterator[str]:
+def _ledger(world: World) -> Iterator[str]:
+    """Each submission is queued once, ends once, and is answered as often as it went by Kafka."""
     client = world.client
-    for subject in client.bound:
-        told = client.ended.get(subject, [])
-        if not told:
-            yield f"{subject}: no end was told"
-        elif len(told) != len(set(told)) or len(told) > 2:
-            yield f"{subject}: its end was told {told}"
+    answered: Counter[str] = Counter()
+    for team in OWNED:
+        answered.update(one.workload_id for one in client.news(team_results(team).name))
+    for subject, team in client.submitted.items():
+        queued, told = client.queued.get(subject, 0), client.ended.get(subject, [])
+        wanted, found = client.answers.get(subject, 0), answered[subject]
+        if queued != 1:
+            yield f"{subject}: queued {queued} times"
+        if len(told) != 1:
+            yield f"{subject} of {team}: ended {len(told)} times: {told}"
+        if wanted != found:
+            yield f"{subject}: answered {found} times, submitted by Kafka {wanted} times"
+
+
+def _cluster(world: World) -> Iterator[str]:
     for pod in world.cluster.pods.all_pods():
-        if not pod.ended and pod.workload_id in client.ended:
+        if not pod.ended and pod.workload_id in world.client.ended:
             yield f"{pod.name}: lives, and its end was told"
 
 
-def records_of(world: World) -> list[Any]:
-    """The log as the checker reads it, complete: what was trimmed, too."""
-    places = sorted(world.log.records)
-    made = (decode(place[0], one) for place in places for one in world.log.records[place])
-    return [one for one in made if one is not None]
-
-
-def evidence_of(world: World) -> Evidence:
-    """Rows and log for the checker."""
-    outbox, audit, marks = [], [], []
-    for name in SERVICES:
-        shard = world.databases[name].shard(name)
-        place = {"schema": name, "shard": name}
-        marks.append(place | {"acked_seq": shard.acked_seq})
-        outbox += [
-            place
-            | {"seq": one.seq, "event_id": one.event_id, "topic": one.topic}
-            | {"partition": one.partition, "key": one.key, "epoch": 1}
-            for one in shard.outbox
-        ]
-        fields = ("seq", "event_id", "subject", "version", "kind", "before", "after", "actor")
-        audit += [
-            place
-            | {field: getattr(row, field) for field in fields}
-            | {"at_ms": row.at_ms, "epoch": 1, "digest": row.digest}
-            for row in shard.audits
-        ]
-    ends = {place: len(records) for place, records in world.log.records.items()}
-    log = Log(records=records_of(world), ends_before=ends)
-    return Evidence(rows={"outbox": outbox, "audit": audit, "watermark": marks}, log=log)
+def _charges(world: World, evidence: Evidence) -> Iterator[str]:
+    """Each attempt is charged once, from its placement until its release."""
+    held = world.client.held
+    charged = {
+        (row["workload_id"], row["attempt"]): [row["started_at_ms"], row["ended_at_ms"]]
+        for row in evidence.rows["charged"]
+    }
+    for attempt in sorted({*held, *charged}):
+        told, found = held.get(attempt), charged.get(attempt)
+        if told != found:
+            yield f"{attempt} was held {told}, charged {found}"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any, Final
 
 from typing_extensions import override
 
@@ -16,7 +17,10 @@ from shared.adapters.memory import FIRST_MS, MemoryDatabase, MemoryLease, Memory
 from shared.adapters.memory_log import MemoryLog
 from shared.ports.errors import MusterError, Transient, UnknownCommit
 from shared.ports.store import OutboxRow, Unit
-from tests.unit.binder.world import Tables
+from tests.simulation.rows.tables import Row, Tables
+
+SHARD: Final = "cell-0"
+EPOCH_SQL: Final = "SELECT epoch FROM placement.lease WHERE shard = $1"
 
 
 class Time:
@@ -37,17 +41,25 @@ class Time:
 class SimulatedDatabase(MemoryDatabase):
     """The database of one service; `stale` tells of units that a past epoch has written."""
 
-    __slots__ = ("own", "stale")
+    __slots__ = ("_random", "own", "service", "stale")
 
-    def __init__(self, clock: Time) -> None:
+    def __init__(self, clock: Time, service: str, random: Random) -> None:
         super().__init__(clock=clock)
-        self.own = Tables()
+        self.service = service
+        self.own = Tables(service)
         self.stale: list[str] = []
+        self._random = random
 
     @override
-    async def fetch(self, sql: str, *arguments):
-        """Rows of the binder's own tables; others read nothing."""
-        return [] if sql == "SELECT 1" else await self.own.fetch(sql, *arguments)
+    async def fetch(self, sql: str, *arguments: Any) -> list[Row]:
+        """Rows of the service's own tables; in any order where the query has none."""
+        await asyncio.sleep(self._random.uniform(0.0005, 0.002))
+        if sql == EPOCH_SQL:
+            return [{"epoch": self.shard(arguments[0]).epoch}]
+        rows = self.own.fetch(sql, *arguments)
+        if "ORDER BY" not in sql:
+            self._random.shuffle(rows)
+        return rows
 
 
 @dataclass(slots=True)
@@ -69,7 +81,7 @@ class SimulatedStore(MemoryStore):
     def __init__(self, database: SimulatedDatabase, lease: MemoryLease, armed: Armed) -> None:
         super().__init__(database, lease)
         self._own, self._armed = database, armed
-        self._service = lease.shard
+        self._service = database.service
 
     @override
     async def commit(self, unit: Unit) -> None:
@@ -104,8 +116,8 @@ class SimulatedStore(MemoryStore):
     def _apply(self, unit: Unit, row: MemoryShard) -> None:
         if self._lease.epoch != row.epoch:
             self._own.stale.append(f"unit {unit.number}: epoch {self._lease.epoch} at {row.epoch}")
+        self._own.own.apply(unit.writes, self._lease.epoch)
         super()._apply(unit, row)
-        self._own.own.apply(unit.writes)
 
 
 class SimulatedPublisher:

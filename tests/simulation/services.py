@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from collections.abc import Callable, Mapping
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from services.admission.handler import AdmissionHandler
 from services.binder import watcher
 from services.binder.handler import BinderHandler
+from services.placement.handlers import PlacementHandler
+from services.quota.handler import QuotaHandler
 from shared.adapters.memory import MemoryLease
 from shared.adapters.memory_log import MemorySubscription
 from shared.ports.errors import MusterError
@@ -18,13 +22,17 @@ from shared.runtime.failpoints import Failpoints
 from shared.runtime.handler import Handler
 from shared.runtime.loop import Loop
 from shared.runtime.session import Session
-from tests.simulation.ports import SimulatedPublisher, SimulatedStore, Time
+from tests.simulation.ports import SHARD, SimulatedPublisher, SimulatedStore, Time
 from tests.simulation.virtual_time import Process
-from tests.support.echo import Echo
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+DECIDING: Final[Mapping[str, Callable[[], Handler]]] = {
+    "admission": AdmissionHandler,
+    "quota": QuotaHandler,
+    "placement": PlacementHandler,
+}
 RESTART_SECONDS = 0.3
 CRASHES_MAX = 20
 
@@ -48,7 +56,7 @@ class Service:
     def _start(self) -> None:
         world, name = self.world, self.name
         database = world.databases[name]
-        lease = MemoryLease(database, name, self.slot)
+        lease = MemoryLease(database, SHARD, self.slot)
         store = SimulatedStore(database, lease, world.armed)
         log = structlog.get_logger(name)
         session = Session(
@@ -83,7 +91,7 @@ class Service:
 
     def _handler(self) -> Handler:
         if self.name != "binder":
-            return Echo(self.name)
+            return DECIDING[self.name]()
         seeds = self.world.armed.random
         watcher.Random = lambda: Random(seeds.random())  # type: ignore[assignment,attr-defined,misc]
         return BinderHandler(cluster=self.world.cluster, clock=self.time)

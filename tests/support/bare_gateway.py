@@ -53,6 +53,7 @@ async def served(parts: Parts, limits: ConnectionLimits = WIDE, **more: Any) -> 
         "clock": ManualClock(), "log": parts, "keys": parts, "reader": parts,
         "organisation": parts, "settings": SimpleNamespace(cell=0), "cache": {},
         "organising": asyncio.Lock(), "reads": ReadTurns(ANY_READS, SystemClock()),
+        "kubernetes": None,
     }  # fmt: skip
     door = SimpleNamespace(**(usual | more))
     connections = OpenConnections(limits, parts)  # type: ignore[arg-type]  # parts

@@ -77,7 +77,8 @@ class Rows:
                     "message",
                 )
                 for row in zip(*write.arguments[1:], strict=True):
-                    fields = dict(zip((*names, "changed_at_ms"), row, strict=True))
+                    times = ("changed_at_ms", "submitted_at_ms")
+                    fields = dict(zip((*names, *times), row, strict=True))
                     self.groups[row[0]] = {**fields, "uids": fields["uids"].split(",")}
             else:
                 columns = ("kind", "name", "version", "namespace", "present")

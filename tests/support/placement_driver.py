@@ -35,6 +35,7 @@ from shared.runtime.handler import Outcome
 from tests.support.protocol import FIRST_MS, an_event
 
 FLAVOR = "h100"
+NEVER_SECONDS = 1 << 30
 QUEUE = "q"
 
 
@@ -189,8 +190,13 @@ TOPIC_OF: dict[type[Any], topics.Topic] = {
 class Driver:
     """A handler, the messages it was given, and the units that would have been written."""
 
-    def __init__(self, *, seed: int = 0, **settings: Any) -> None:
-        self.handler = PlacementHandler(cell=0, seed=seed, **settings)
+    def __init__(
+        self, *, seed: int = 0, silent_seconds: int = NEVER_SECONDS, **settings: Any
+    ) -> None:
+        """Nothing is asked about unless `silent_seconds` says so: no binder answers here."""
+        self.handler = PlacementHandler(
+            cell=0, seed=seed, silent_seconds=silent_seconds, **settings
+        )
         self.now_ms = FIRST_MS
         self.units: list[Unit] = []
         self.counters = Counters(next_seq=1, next_unit=1, next_audit=1, last_digest=b"")

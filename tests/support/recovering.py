@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -83,3 +84,19 @@ async def named_seconds(system: LocalSystem, services: Collection[str], command:
             await asyncio.sleep(0.1)
     assert not left, f"not named by {left}"
     return time.monotonic() - started
+
+
+async def lose_log(system: LocalSystem) -> None:
+    """Delete all of Kafka's data; the supervisor starts an empty broker, which answers then."""
+    shutil.rmtree(system.kafka.folder / "data")
+    await asyncio.to_thread(system.kill, system.kafka.name)
+    await asyncio.sleep(0.5)
+    while not await asyncio.to_thread(system.kafka.answers):
+        await asyncio.sleep(0.1)
+
+
+def put_back_alone(system: LocalSystem) -> None:
+    """The base backup alone, as somebody who forgets the log of commits does."""
+    data = system.postgres.folder / "data"
+    shutil.rmtree(data)
+    subprocess.run(["cp", "-a", str(system.postgres.backup.base), str(data)], check=True)

@@ -62,7 +62,6 @@ def _variable(variable: Variable) -> Json:
         "type": "query",
         "datasource": SOURCE,
         "query": {"query": values, "refId": "StandardVariableQuery"},
-        "definition": values,
         "hide": 0,
         "multi": True,
         "includeAll": True,
@@ -173,6 +172,14 @@ TABLE: Final[list[Json]] = [
         "options": {"excludeByName": {"Time": True, "job": True, "instance": True}},
     },
 ]
+_HEAT: Final[Json] = {
+    "mode": "scheme",
+    "scheme": "Oranges",
+    "steps": 64,
+    "exponent": 0.5,
+    "fill": "dark-orange",
+    "reverse": False,
+}
 _REDUCED: Final[Json] = {"calcs": ["lastNotNull"], "fields": "", "values": False}
 OPTIONS: Final[Mapping[Shape, Json]] = {
     Shape.LINES: {
@@ -201,7 +208,7 @@ OPTIONS: Final[Mapping[Shape, Json]] = {
     Shape.TABLE: {"showHeader": True, "cellHeight": "sm"},
     Shape.HEATMAP: {
         "calculate": False,
-        "color": {"mode": "scheme", "scheme": "Oranges", "steps": 64},
+        "color": _HEAT,
         "yAxis": {"unit": "s"},
         "cellGap": 1,
         "tooltip": {"mode": "single", "yHistogram": False},
@@ -211,7 +218,7 @@ OPTIONS: Final[Mapping[Shape, Json]] = {
         "showValue": "auto",
         "rowHeight": 0.9,
         "colWidth": 0.9,
-        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+        "legend": {"displayMode": "list", "placement": "bottom", "calcs": [], "showLegend": True},
         "tooltip": {"mode": "single", "sort": "none"},
     },
 }

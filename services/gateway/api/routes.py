@@ -180,7 +180,23 @@ def _history_routes() -> Iterator[Route]:
         summary="Sum up GPU-hours of some days: held, used, unused, unmeasured, and their cost.",
         action=Action.READ_TEAM,
         answers=((200, usage_views.UsageReport),),
-        parameters=(usage_reads.BY, usage_reads.DAY_SINCE, usage_reads.DAY_UNTIL, TEAM, LIMIT),
+        parameters=(
+            usage_reads.BY,
+            usage_reads.LABEL,
+            usage_reads.DAY_SINCE,
+            usage_reads.DAY_UNTIL,
+            TEAM,
+            LIMIT,
+        ),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/usage/charges",
+        name="list_charges",
+        summary="List what each workload held of a flavor in each day, at each price.",
+        action=Action.READ_TEAM,
+        answers=((200, usage_views.UsageChargePage),),
+        parameters=(usage_reads.DAY_SINCE, usage_reads.DAY_UNTIL, TEAM, LIMIT, CURSOR),
     )
     yield Route(
         method="GET",

@@ -36,7 +36,7 @@ from services.gateway.pods import logs
 from services.gateway.protocol import SERVER_NAME, compress, revalidated
 from services.gateway.queues import cohort_reads, queue_reads
 from services.gateway.submissions import submissions
-from services.gateway.usage import rightsize_reads, usage_reads
+from services.gateway.usage import charge_reads, rightsize_reads, usage_reads
 from services.gateway.why import eta, preemption_reads, why
 from services.gateway.workloads import commands, workload_reads
 from shared.ports.errors import MusterError
@@ -57,6 +57,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "logs": logs.logs,
     "exec": pods_exec.execute,
     "get_usage": usage_reads.get_usage,
+    "list_charges": charge_reads.list_charges,
     "get_rightsize": rightsize_reads.get_rightsize,
     "list_preemptions": preemption_reads.list_preemptions,
     "workload_events": streams.workload_events,

@@ -29,7 +29,8 @@ from shared.runtime.session import Session
 
 GROUP_ITEMS_MAX: Final = 500
 WAITING_ITEMS_MAX: Final = 4_000
-TRIES_SECONDS: Final = 4.0
+TRIES_SECONDS: Final = 2.5
+"""An answer is known in 3 s, whatever the database does."""
 BACKOFF_SECONDS: Final = 0.1
 
 

@@ -15,6 +15,7 @@ from aiohttp import web
 from services.gateway.app.backlog import Backlog
 from services.gateway.app.committer import Committer, Order, QueueFull
 from services.gateway.app.event_hub import EventHub
+from services.gateway.app.kubernetes_callers import KubernetesCallers
 from services.gateway.app.submission_rows import KnownSubmission
 from services.gateway.app.team_access import TeamAccess
 from services.gateway.app.told_starts import ToldStarts
@@ -77,6 +78,8 @@ class GatewayContext:
     pod_logs: PodLogs = field(default_factory=NoPodLogs)
     pod_exec: PodExec | None = None
     """None where pods run nothing."""
+    kubernetes: KubernetesCallers | None = None
+    """None where tokens of the cluster are not taken."""
     cache: dict[Any, tuple[float, Any]] = field(default_factory=dict)
 
     async def commit(self, order: Order) -> list[KnownSubmission]:

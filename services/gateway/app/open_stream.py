@@ -9,8 +9,9 @@ from typing import Final
 
 from aiohttp import web
 
+from services.gateway.app.authentication import caller_of
 from services.gateway.app.context import GatewayContext, RequestContext
-from services.gateway.http.problems import too_many
+from services.gateway.http.problems import Problem, too_many
 from shared.ports.errors import MusterError
 
 CHECK_SECONDS: Final = 2.0
@@ -82,7 +83,7 @@ class OpenStream:
             return True
         self._checked_at = now
         try:
-            subject = await self._gateway.keys.authenticate(self._call.text)
-        except MusterError:
+            subject = await caller_of(self._gateway, self._call.request, self._call.text)
+        except (MusterError, Problem):
             return False
         return subject == self._call.subject

@@ -17,6 +17,7 @@ import msgspec
 
 from services.gateway.documents.key_views import KafkaUserView
 from services.gateway.documents.notifications import DESTINATIONS_MAX, notification_problems
+from services.gateway.http.kubernetes_subjects import problems_of_access
 from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
 from shared.core.admission.products import meant
 from shared.core.admission.static_fit import named
@@ -25,6 +26,7 @@ from shared.core.model.nouns import WorkloadKind
 from shared.core.model.priority_classes import BUILT_IN, PRIORITY_MAX
 from shared.core.model.team_policy import budget_problems, idle_problems
 from shared.core.notifications.addresses import Network
+from shared.core.quota.prices import PRICE_RULE, price_problems
 from shared.core.quota.tree import DEPTH_MAX, FLAVORS_MAX, WEIGHT_MAX
 from shared.events.organisation import (
     CohortApplied,
@@ -286,6 +288,7 @@ def _team_errors(team: TeamApplied, organisation: Organisation) -> list[FieldErr
         errors.append(_error("service_account", team.service_account, OBJECT_RULE))
     if team.max_pending < 0:
         errors.append(_error("max_pending", str(team.max_pending), "must be at least 0"))
+    errors += problems_of_access(team.kubernetes)
     return errors + _pod_errors(team) + _policy_errors(team)
 
 
@@ -311,8 +314,8 @@ def _flavor_errors(flavor: FlavorApplied, products: Names[str]) -> list[FieldErr
             errors.append(_error(f"products[{index}]", name, rule))
     price = flavor.price_microdollars_per_gpu_hour
     if price < 0:
-        errors.append(_error("price_microdollars_per_gpu_hour", str(price), "must be at least 0"))
-    return errors
+        errors.append(_error("price_microdollars_per_gpu_hour", str(price), PRICE_RULE))
+    return errors + price_problems(flavor.purchase, flavor.prices, spot=flavor.spot)
 
 
 def _pod_errors(team: TeamApplied) -> list[FieldError]:

@@ -55,11 +55,15 @@ class Subject:
     role: Role
     label: str = ""
     """The label given to the key when it was made."""
+    user: str = ""
+    """The user of the cluster, of a caller without a key (docs/adr/0108)."""
 
     @property
     def described(self) -> str:
         """Such as `key nightly-ci (team admin)`: how the origin of a command is told."""
         key = f"key {self.label}" if self.label else "a key without a label"
+        if self.user:
+            key = f"Kubernetes user {self.user}"
         return f"{key} ({self.role if self.role is Role.OPERATOR else f'team {self.role}'})"
 
 

@@ -33,9 +33,9 @@ PreemptionRow = tuple[str, str, str, str, str, str, int, bool, str, str, int, st
 followers, and why and when its reservation expired."""
 RefusalRow = tuple[str, str, int, int, str]
 """preemptor, its queue and version, at_ms, body."""
-GpuUsageRow = tuple[int, str, int, int, str, str, str, str, int, int, int, int, bool, int]
+GpuUsageRow = tuple[int, str, int, int, str, str, str, str, int, int, int, int, bool, int, str]
 """day, workload id, attempt, resizes, team, queue, namespace, flavor, used, unused, unmeasured,
-price, ended, at_ms."""
+price, ended, at_ms, purchase."""
 WorkClassRow = tuple[int, int, str, str, str, int]
 """week, cell, key, team, body, at_ms."""
 BudgetRow = tuple[str, str, int]

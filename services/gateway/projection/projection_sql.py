@@ -301,6 +301,7 @@ _GPU_USAGE_COLUMNS: Final = (
     ("price_microdollars_per_gpu_hour", "bigint"),
     ("ended", "boolean"),
     ("at_ms", "bigint"),
+    ("purchase", "text"),
 )
 GPU_USAGE: Final = (
     f"INSERT INTO gateway.gpu_usage AS u ({_names(_GPU_USAGE_COLUMNS)}, name, labels)"  # noqa: S608  # built of the constants above
@@ -310,6 +311,7 @@ GPU_USAGE: Final = (
     " unused = excluded.unused, unmeasured = excluded.unmeasured,"
     " price_microdollars_per_gpu_hour = excluded.price_microdollars_per_gpu_hour,"
     " ended = excluded.ended, at_ms = excluded.at_ms, namespace = excluded.namespace,"
+    " purchase = excluded.purchase,"
     " name = CASE WHEN excluded.name = '' THEN u.name ELSE excluded.name END,"
     " labels = CASE WHEN excluded.name = '' THEN u.labels ELSE excluded.labels END"
     " WHERE NOT u.ended AND (excluded.ended OR excluded.at_ms >= u.at_ms) RETURNING 1"

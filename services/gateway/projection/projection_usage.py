@@ -34,6 +34,7 @@ def told(batch: ProjectionBatch, event: Event, fact: UsageTold) -> None:
             one.price_microdollars_per_gpu_hour,
             one.ended,
             fact.at_ms,
+            one.purchase.value,
         )
 
 
@@ -51,5 +52,5 @@ def like_work(batch: ProjectionBatch, event: Event, fact: WorkClassesTold) -> No
 
 def _replaces(one: AttemptUse, at_ms: int, known: GpuUsageRow) -> bool:
     """What is told of an end stands; before that the newest. The statement says the same."""
-    *_, known_ended, known_at_ms = known
+    *_, known_ended, known_at_ms, _ = known
     return not known_ended and (one.ended or at_ms >= known_at_ms)

@@ -134,6 +134,9 @@ async def budgets(gateway: GatewayContext) -> dict[str, BudgetSpent]:
             spent_microdollars=one.spent_microdollars,
             limit_microdollars=one.limit_microdollars,
             told_at_ms=one.at_ms,
+            forecast_gpu_milli_hours=one.forecast_gpu_milli_hours,
+            forecast_microdollars=one.forecast_microdollars,
+            whole_spent_at_ms=one.whole_spent_at_ms,
         )
         for one in (_told.decode(row["body"]) for row in rows)
         if one.limit_gpu_milli_hours is not None or one.limit_microdollars is not None

@@ -47,6 +47,13 @@ class BudgetSpent(View, frozen=True, kw_only=True):
     limit_microdollars: int | None
     told_at_ms: int
     """When it was told, Unix milliseconds."""
+    forecast_gpu_milli_hours: int | None = None
+    """Spent by the end of the month if no more and no less is held; null: not told."""
+    forecast_microdollars: int | None = None
+    """The same in money, in millionths of a dollar."""
+    whole_spent_at_ms: int | None = None
+    """When all is spent if no more and no less is held, Unix milliseconds; null: not in this
+    month."""
 
 
 class QueueView(View, frozen=True, kw_only=True):

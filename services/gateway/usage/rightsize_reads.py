@@ -19,6 +19,7 @@ from services.gateway.http.route import Parameter
 from services.gateway.usage.rightsize_report import boards_of, report_of
 from services.gateway.usage.usage_reads import DAY_SINCE, EPOCH, day_of
 from shared.core.quota.cost import DAY_MS
+from shared.core.quota.prices import price_at
 from shared.core.rightsize import Board
 
 DAYS: Final = 30
@@ -46,7 +47,11 @@ async def get_rightsize(gateway: GatewayContext, call: RequestContext) -> web.Re
         await check_names(gateway, call, team=call.query.get("team", ""))
     boards = await _boards(gateway)
     flavors = (await gateway.organisation.current()).flavors
-    prices = {name: one.price_microdollars_per_gpu_hour for name, one in flavors.items()}
+    now_ms = gateway.clock.now_ms()
+    prices = {
+        name: price_at(one.prices_from(0), now_ms).microdollars_per_gpu_hour
+        for name, one in flavors.items()
+    }
     monday = since - timedelta(days=since.weekday())
     bodies = [row["body"] for row in rows]
     return answer(await asyncio.to_thread(report_of, bodies, boards, prices, monday, limit))

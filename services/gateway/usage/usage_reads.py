@@ -26,12 +26,17 @@ _OWN: Final = {
     "queue": ("queue", "min(team)", "''"),
     "namespace": ("namespace", "''", "''"),
     "flavor": ("flavor", "''", "''"),
+    "purchase": ("purchase", "''", "''"),
+    "label": ("coalesce(labels ->> $5, '')", "''", "''"),
     "workload": ("workload_id", "min(team)", "min(name)"),
     "day": ("day::text", "''", "''"),
 }
 """Column, team and name of an item."""
 BY: Final = Parameter(
     name="by", choices=("", *_OWN), text=f"What is summed up: {', '.join(_OWN)}; team if not said."
+)
+LABEL: Final = Parameter(
+    name="label", text="With by=label: the key of the label; work without it is summed up as ''."
 )
 _DAY_RULE: Final = "must be a day such as 2026-11-01"
 DAY_SINCE: Final = Parameter(
@@ -67,11 +72,12 @@ async def get_usage(gateway: GatewayContext, call: RequestContext) -> web.Respon
     """The sums of some days."""
     by = call.query.get("by") or "team"
     team, limit = call.team_filter(), call.limit()
-    since, until = _days(call, _date_of(gateway.clock.now_ms() // DAY_MS))
+    since, until = days_of(call, gateway.clock.now_ms())
     item, team_of, name_of = _OWN[by]
     order = "item" if by == "day" else _LARGEST
     sql = _SUMS.format(item=item, team=team_of, name=name_of, order=order)
-    rows = await gateway.reader.fetch(sql, _number_of(since), _number_of(until), team, limit)
+    asked = number_of(since), number_of(until), team, limit, *_label(call, by)
+    rows = await gateway.reader.fetch(sql, *asked)
     if not rows:
         await check_names(gateway, call, team=call.query.get("team", ""))
     report = UsageReport(
@@ -80,12 +86,22 @@ async def get_usage(gateway: GatewayContext, call: RequestContext) -> web.Respon
         until=until.isoformat(),
         items=tuple(_item(by, row) for row in rows),
         left_out=max(rows[0]["items"] - limit, 0) if rows else 0,
-        total=UsageSum(**_sum(rows[0], "all_")) if rows else UsageSum(**_sum({}, "")),
+        total=UsageSum(**sums_of(rows[0], "all_")) if rows else UsageSum(**sums_of({})),
     )
     return answer(report)
 
 
-def _days(call: RequestContext, today: date) -> tuple[date, date]:
+def _label(call: RequestContext, by: str) -> tuple[str, ...]:
+    """The key by which is summed up, if it is by label."""
+    label = call.query.get("label", "")
+    if (by == "label") != bool(label):
+        bad_parameter("label", label, "must be the key of a label with by=label, else not given")
+    return (label,) if label else ()
+
+
+def days_of(call: RequestContext, now_ms: int) -> tuple[date, date]:
+    """The days that are asked for, the second one excluded; raises what answers 400."""
+    today = date_of(now_ms // DAY_MS)
     since = day_of(call, "since") or today.replace(day=1)
     until = day_of(call, "until") or max(today + timedelta(days=1), since + timedelta(days=1))
     if not since < until <= since + timedelta(days=DAYS_MAX):
@@ -108,20 +124,22 @@ def day_of(call: RequestContext, name: str) -> date | None:
     return day
 
 
-def _date_of(number: int) -> date:
+def date_of(number: int) -> date:
+    """The day with this number since 1970."""
     return EPOCH + timedelta(days=number)
 
 
-def _number_of(day: date) -> int:
+def number_of(day: date) -> int:
+    """Days since 1970."""
     return (day - EPOCH).days
 
 
 def _item(by: str, row: Mapping[str, Any]) -> UsageItem:
-    name = _date_of(int(row["item"])).isoformat() if by == "day" else row["item"]
-    return UsageItem(name=name, team=row["team"], workload_name=row["name"], **_sum(row, ""))
+    name = date_of(int(row["item"])).isoformat() if by == "day" else row["item"]
+    return UsageItem(name=name, team=row["team"], workload_name=row["name"], **sums_of(row))
 
 
-def _sum(row: Mapping[str, Any], prefix: str) -> dict[str, int]:
+def sums_of(row: Mapping[str, Any], prefix: str = "") -> dict[str, int]:
     """GPU-milliseconds, each rounded; what is allocated is the sum of what is told."""
 
     def told(name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.gateway.http.views import View
+from shared.core.quota.prices import Purchase
 
 
 class UsageSum(View, frozen=True, kw_only=True):
@@ -23,10 +24,11 @@ class UsageSum(View, frozen=True, kw_only=True):
 
 
 class UsageItem(UsageSum, frozen=True, kw_only=True):
-    """One team, queue, namespace, flavor, workload or day."""
+    """One team, queue, namespace, flavor, purchase, label, workload or day."""
 
     name: str
-    """Name of the team, queue, namespace or flavor, id of the workload, or the day (UTC)."""
+    """Name of the team, queue, namespace or flavor, way of buying, value of the label, id of the
+    workload, or the day (UTC)."""
     team: str
     """Of a queue or workload; empty for others."""
     workload_name: str
@@ -47,3 +49,33 @@ class UsageReport(View, frozen=True, kw_only=True):
     """How many more items there are than `limit`."""
     total: UsageSum
     """Of all items, also of those left out."""
+
+
+class UsageCharge(UsageSum, frozen=True, kw_only=True):
+    """What one workload held of a flavor in a day, at one price."""
+
+    day: str
+    """The day (UTC)."""
+    workload_id: str
+    workload_name: str
+    team: str
+    queue: str
+    namespace: str
+    """Of its pods; empty: unknown."""
+    flavor: str
+    purchase: Purchase
+    """How the GPUs were paid for."""
+    price_microdollars_per_gpu_hour: int
+    """Price of a GPU-hour in millionths of a dollar."""
+    attempts: int
+    """Of the workload that held something of it."""
+    labels: dict[str, str]
+    """Of the workload."""
+
+
+class UsageChargePage(View, frozen=True, kw_only=True):
+    """Charges in the order of days."""
+
+    items: tuple[UsageCharge, ...]
+    next_cursor: str
+    """Empty: there are no more."""

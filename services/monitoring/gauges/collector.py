@@ -14,13 +14,12 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from services.monitoring import fleet
-from services.monitoring.gauges import idle, ladder, queues, room, states
+from services.monitoring.gauges import idle, ladder, needed, queues, quota, room, states
 from services.monitoring.gauges.families import Labels, gauge, gpus
 from services.monitoring.labels import Capped
 from services.monitoring.memory import MonitoringMemory
 from shared.core.health.trends import Trend
-from shared.core.model.units import GPU_MILLI, UNLIMITED
-from shared.core.quota.fair_share import SHARE_ONE
+from shared.core.model.units import GPU_MILLI
 from shared.ports.clock import Clock
 
 MILLI_MS_PER_GPU_SECOND: Final = GPU_MILLI * 1_000
@@ -30,7 +29,6 @@ MEASURED: Final = {
     "unused": "GPU-seconds that a team held and did not use.",
     "unmeasured": "GPU-seconds that a team held while no report of their use counted.",
 }
-INFINITE: Final = float("inf")
 
 
 class Gauges(Collector):
@@ -50,10 +48,11 @@ class Gauges(Collector):
         yield from states.families(standing)
         yield from room.families(standing)
         yield from ladder.families(memory, self._clock.now_ms())
+        yield from needed.families(memory)
         yield from idle.families(memory, self._clock.now_ms(), self._team)
         yield from self._capacity(memory)
         yield from self._teams(memory)
-        yield from _quota(memory)
+        yield from quota.families(memory)
 
     def _waiting(self, memory: MonitoringMemory) -> Iterator[Metric]:
         states = self._by_team(memory.states)
@@ -152,36 +151,6 @@ def _leaks(memory: MonitoringMemory) -> dict[Labels, float]:
         if trend is Trend.LEAK
     }
     return dict(sorted(leaks.items(), key=lambda one: -one[1])[:LEAKS_MAX])
-
-
-def _quota(memory: MonitoringMemory) -> Iterator[Metric]:
-    nominal: dict[Labels, float] = {}
-    for name, node in memory.quotas.copy().items():
-        if node.kind == "queue":
-            for limit in node.flavors:
-                milli = limit.nominal.gpu_milli
-                nominal[name, limit.flavor] = INFINITE if milli >= UNLIMITED else milli / GPU_MILLI
-    text = "Nominal quota in GPUs; infinite when it is unlimited."
-    yield gauge("muster_quota_nominal_gpus", text, "queue flavor", nominal)
-    used: Counter[Labels] = Counter()
-    for (_, queue, flavor), milli in memory.charged.copy().items():
-        used[queue, flavor] += milli
-    text = "GPUs charged to a queue, its own and borrowed."
-    yield gauge("muster_quota_used_gpus", text, "queue flavor", gpus(used))
-    text = (
-        "Fair-share deficit of a queue or cohort, as a share that two hours pay back;"
-        " below 0: credit."
-    )
-    yield gauge("muster_quota_debt_ratio", text, "kind name", _debts(memory))
-
-
-def _debts(memory: MonitoringMemory) -> dict[Labels, float]:
-    quotas = memory.quotas
-    return {
-        (quotas[name].kind, name): debt.millionths / SHARE_ONE
-        for name, debt in memory.debts.copy().items()
-        if name in quotas
-    }
 
 
 def _one_label(values: Mapping[str, float]) -> dict[Labels, float]:

@@ -144,7 +144,7 @@ def _count_unheld(
     kept, steps = memory.kept, memory.steps.copy()
     special = {name for name, _ in steps} | {name for name, _ in kept.switching}
     for name, node in nodes.items():
-        usual = _state_of_node(memory, name, node)
+        usual = state_of_node(memory, name, node)
         rest: Counter[str] = Counter()
         free_gpus = 0
         for gpu, healthy in node.healthy.items():
@@ -163,7 +163,8 @@ def _count_unheld(
     return whole
 
 
-def _state_of_node(memory: MonitoringMemory, name: str, node: NodeHealth) -> str:
+def state_of_node(memory: MonitoringMemory, name: str, node: NodeHealth) -> str:
+    """The state of its GPUs that are held by no work and have no fault of their own."""
     if not node.starts or name in memory.silent:
         return UNHEALTHY
     if node.cordoned:

@@ -9,7 +9,7 @@ from services.placement.cell import Action, Cell
 from services.placement.nodes import device_records, shunning, switching
 from services.placement.state.records import Record
 from services.placement.unit.deadlines import TIME_TO_LIVE
-from services.placement.workloads import owner_commands, transitions
+from services.placement.workloads import owner_commands, silence, transitions
 from shared.core.model.reason import Reason
 from shared.events.deadlines import DeadlinePassed
 from shared.events.envelope import Received
@@ -19,6 +19,8 @@ def passed(cell: Cell, message: Received, fact: DeadlinePassed) -> None:
     """The workload that is due; a deadline that no longer stands does nothing."""
     if fact.kind == switching.KIND:
         cell.switching.look(message)
+    elif fact.kind == silence.KIND:
+        cell.silence.look(message)
     elif fact.kind == device_records.KIND:
         cell.health.expired(fact.subject, message)
     elif fact.kind == shunning.KIND:

@@ -20,9 +20,10 @@ from shared.events.envelope import Received
 
 
 def _record(cell: Cell, fact: pods.PodFact) -> Record | None:
-    """The workload, if the fact is about its present attempt."""
+    """The workload, if the fact is about its present attempt, of which is heard now."""
     record = cell.state.records.alive.get(fact.workload_id)
     if record is not None and record.attempt == fact.attempt and record.holds:
+        cell.state.heard.note(fact.workload_id, cell.state.unit.now_ms)
         return record
     return None
 

@@ -14,6 +14,7 @@ from services.placement.backfill.heads import HEAD_AFTER_HOURS
 from services.placement.backfill.kept_quota import KeptQuota
 from services.placement.backfill.promises import Promises
 from services.placement.backfill.quota_heads import QuotaHeads
+from services.placement.state.heard import Heard
 from services.placement.state.queue_order import QueueOrder
 from services.placement.state.records import Record, Records
 from services.placement.state.reservations import Reservations
@@ -45,6 +46,7 @@ class CellState:
     records: Records = field(default_factory=Records)
     usage: Usage = field(default_factory=Usage)
     spent_budgets: SpentBudgets = field(default_factory=SpentBudgets)
+    heard: Heard = field(default_factory=Heard)
     unit: UnitOfWork = field(init=False)
     deadlines: Deadlines = field(init=False)
     reservations: Reservations = field(init=False)
@@ -98,6 +100,7 @@ class CellState:
         assert record.placement is not None
         self.usage.charge(record.workload.queue, record.placement.flavor, record.placement.charge)
         self._began(record)
+        self.heard.note(record.workload.id, self.unit.now_ms)
         self.unit.ledger.charge(record.workload, record.attempt, record.placement)
 
     def release(self, record: Record) -> None:
@@ -107,6 +110,7 @@ class CellState:
         self.cluster.release(workload.team, placement.pods, workload.spec.pod_sets)
         more = self.usage.release(workload.queue, placement.flavor, placement.charge)
         self.records.off_nodes(record)
+        self.heard.forget(workload.id)
         self.promises.ended(record, self.unit.now_ms)
         self.unit.ledger.release(workload, placement)
         record.placement = None

@@ -67,6 +67,7 @@ async def _load_workloads(state: CellState, reader: Reader) -> None:
     rows = await reader.fetch("SELECT * FROM placement.workload WHERE NOT over ORDER BY id")
     for row in rows:
         _restore(state, row)
+    state.heard.restore({one["id"]: one["changed_at_ms"] for one in rows if one["placement"]})
     over = await reader.fetch(
         "SELECT id FROM placement.workload WHERE over ORDER BY changed_at_ms DESC LIMIT $1",
         TERMINAL_IDS_MAX,

@@ -100,6 +100,10 @@ class UnitOfWork:
         """Emit a command to the binder."""
         self._emit(payload, record.workload.id, cause, POD_COMMANDS)
 
+    def ask_binder(self, payload: Wire, subject: str, cause: Received) -> None:
+        """Emit a question to the binder that is about many workloads."""
+        self._emit(payload, subject, cause, POD_COMMANDS)
+
     def command_node(self, payload: Wire, node: str, cause: Received) -> None:
         """Emit a command to the agent of a node."""
         self._emit(payload, node, cause, AGENT_COMMANDS)

@@ -1,8 +1,9 @@
 """Users and grants on the broker, by librdkafka: aiokafka has no such calls.
 
 `python -m shared.adapters.kafka.administration apply` makes the grants of the topic table so and
-sets the passwords that are given to it (`role=password` lines on standard input). Every call is
-idempotent, blocks in a thread and is bounded.
+sets the passwords that are given to it (`role=password` lines on standard input); `wait` in the
+place of `apply` returns when the broker lets the user in. Every call is idempotent, blocks in a
+thread and, but for `wait`, is bounded.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from shared.ports.kafka_access import KafkaAccess, KafkaSettings
 ITERATIONS: Final = 4096
 """Passwords here are made by a generator, so more rounds would only slow every connection."""
 KNOWN_SECONDS: Final = 15.0
+PAUSE_SECONDS: Final = 2.0
 
 
 async def make_grants_so(access: KafkaAccess, wanted: Iterable[Grant]) -> None:
@@ -163,11 +165,23 @@ async def _apply(access: KafkaAccess, prefix: str, passwords: Mapping[str, Secre
     await set_passwords(access, passwords)
 
 
+async def wait_for_login(access: KafkaAccess) -> None:
+    """Return when the broker lets this user in; each new reason why not is told on stderr."""
+    told = ""
+    while reason := await refusal(access):
+        if reason != told:
+            sys.stderr.write(f"waiting for the broker{reason}\n")
+        told = reason
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
 def main() -> None:
     """Apply the table to the broker of MUSTER_KAFKA_BOOTSTRAP, as a user with that right."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=["apply"])
-    parser.parse_args()
+    parser.add_argument("action", choices=["apply", "wait"])
+    if parser.parse_args().action == "wait":
+        asyncio.run(wait_for_login(KafkaSettings().kafka))
+        return
     lines = [line.strip().partition("=") for line in sys.stdin if line.strip()]
     passwords = {principal_of(role): SecretStr(password) for role, _, password in lines}
     prefix = os.environ.get("MUSTER_TOPIC_PREFIX", "muster")

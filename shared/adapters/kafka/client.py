@@ -73,7 +73,7 @@ async def refusal(access: KafkaAccess) -> str:
     error = await _connection_error(access)
     if error is not None:
         hint = f"; {WHERE_LOST}" if _is_of_user(error) else ""
-        return f" as {access.user or 'nobody'}: {error}{hint}"
+        return f" as {access.user or 'nobody'}: {str(error) or type(error).__name__}{hint}"
     return "" if access.user else ": it refuses connections without a user (MUSTER_KAFKA_USER)"
 
 

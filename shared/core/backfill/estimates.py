@@ -14,7 +14,7 @@ from bisect import bisect_left, insort
 from collections import OrderedDict, deque
 from typing import Final
 
-from shared.core.model.nouns import Workload, WorkloadKind
+from shared.core.model.nouns import Workload, WorkloadKind, WorkloadSpec
 
 UNKNOWN_SECONDS: Final = 86_400
 """Taken for work of which nothing is known; what lasts longer is survived (timeline.py)."""
@@ -62,7 +62,7 @@ class Estimates:
         self._lasted[key] = (*before[-1:], seconds)
         if len(self._lasted) > HISTORIES_MAX:
             self._lasted.popitem(last=False)
-        said = _said(workload)
+        said = said_seconds(workload.spec)
         if said:
             share = min(WHOLE * seconds // said, 2 * WHOLE)
             self._shares.setdefault(workload.team, DurationShares()).note(share)
@@ -70,7 +70,7 @@ class Estimates:
     def seconds(self, workload: Workload) -> int | None:
         """Its expected length; None for a service without limit that nothing may stop."""
         spec = workload.spec
-        said = _said(workload)
+        said = said_seconds(workload.spec)
         if said:
             return said
         lasted = self._lasted.get((workload.team, spec.name))
@@ -83,12 +83,11 @@ class Estimates:
     def likely_seconds(self, workload: Workload) -> int | None:
         """What it will take by its team's history; O(1)."""
         seconds, shares = self.seconds(workload), self._shares.get(workload.team)
-        if shares is None or seconds is None or not _said(workload):
+        if shares is None or seconds is None or not said_seconds(workload.spec):
             return seconds
         return max(seconds * shares.median() // WHOLE, 1)
 
 
-def _said(workload: Workload) -> int | None:
-    """What its user says."""
-    spec = workload.spec
+def said_seconds(spec: WorkloadSpec) -> int | None:
+    """What its user says; None: nothing."""
     return spec.expected_duration_seconds or spec.max_duration_seconds

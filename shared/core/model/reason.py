@@ -223,3 +223,7 @@ WAITS: Final = frozenset(
     )
 )
 """Why a nominated or queued workload waits: what a `Refusal` says."""
+BY_CAPACITY: Final = frozenset(
+    (Reason.NO_CAPACITY, Reason.GANG_SHORT, Reason.TOPOLOGY, Reason.NO_MIG_POSITION)
+)
+"""Reasons to wait of which more nodes may be the end; quota is none of them."""

@@ -9,6 +9,8 @@ Terms: a group is NAMESPACE/KEY and a size; the index of a pod is its rank in th
 pod is one that the binder has adopted for an attempt.
 """
 
+from shared.core.native.apart import problem_of_spread
+from shared.core.native.asked import MIG, devices_of
 from shared.core.native.by_group import PodsByGroup
 from shared.core.native.groups import (
     PodGroup,
@@ -17,8 +19,9 @@ from shared.core.native.groups import (
     key_of,
     may_come_back,
 )
-from shared.core.native.pod import ContainerGpus, NativePod
+from shared.core.native.pod import ContainerGpus, LabelRule, NativePod, PodsApart
 from shared.core.native.problems import problem_of_pod
+from shared.core.native.quotas import NamespaceQuota, full_for
 from shared.core.native.sources import BY_UID, GroupSource
 from shared.core.native.spec import READ_ANNOTATIONS, spec_of
 from shared.core.native.told import GROUP_SIZE_MAX, GroupObject
@@ -26,17 +29,24 @@ from shared.core.native.told import GROUP_SIZE_MAX, GroupObject
 __all__ = [
     "BY_UID",
     "GROUP_SIZE_MAX",
+    "MIG",
     "READ_ANNOTATIONS",
     "ContainerGpus",
     "GroupObject",
     "GroupSource",
+    "LabelRule",
+    "NamespaceQuota",
     "NativePod",
     "PodGroup",
+    "PodsApart",
     "PodsByGroup",
+    "devices_of",
+    "full_for",
     "group_key",
     "group_of",
     "key_of",
     "may_come_back",
     "problem_of_pod",
+    "problem_of_spread",
     "spec_of",
 ]

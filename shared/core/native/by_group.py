@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from shared.core.native.groups import group_key
 from shared.core.native.pod import NativePod
@@ -33,6 +33,12 @@ class PodsByGroup:
         """The pods of a group, in order of rank, then of name. O(members log members)."""
         found = self._groups.get(group, {}).values()
         return sorted(found, key=lambda one: (group_key(one)[1], one.name))
+
+    def others(self, group: str) -> Iterator[NativePod]:
+        """Pods of the group's namespace that are of other groups and not over. O(pods)."""
+        for key, members in self._groups.items():
+            if key != group and key.partition("/")[0] == group.partition("/")[0]:
+                yield from (one for one in members.values() if not one.ended)
 
     def put(self, key: str, pod: NativePod | None) -> set[str]:
         """A pod as it is now; None: it is gone. The groups that this changes. O(1)."""

@@ -11,14 +11,14 @@ from typing import Final
 
 from shared.core.kubernetes.requests import GPU
 from shared.core.model.decision import FieldError
-from shared.core.native.pod import NativePod
+from shared.core.model.mig.profiles import is_profile_name
+from shared.core.native.asked import MIG, profile_of
+from shared.core.native.pod import ContainerGpus, NativePod
 from shared.core.native.sources import OWN_GROUP
 
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 MIG_SEED: Final = "nvidia.com/gpu.mig-"
 """A spelling that no device plugin has; `nvidia.com/mig-1g.10gb` is right."""
-MIG: Final = "nvidia.com/mig-"
-HOSTNAME: Final = "kubernetes.io/hostname"
 
 YUNIKORN_GROUP: Final = "yunikorn.apache.org/task-group-name"
 SHARES_OF_OTHERS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
@@ -63,15 +63,9 @@ def _of_gpus(pod: NativePod) -> FieldError | None:
         if key in pod.annotations:
             field, rule = f"metadata.annotations[{key}]", "shares of a GPU are not given to pods"
             return _error(field, pod.annotations[key], rule, _SUBMIT)
-    for one in pod.gpus:
-        for name, amount in one.amounts.items():
-            field = f"spec.containers[{one.container}].resources.limits[{name}]"
-            if name.startswith(MIG_SEED):
-                right = MIG + name.removeprefix(MIG_SEED)
-                return _error(field, amount, f"the resource is named {right}", f"ask for {right}")
-            if name != GPU:
-                rule = f"only whole GPUs ({GPU}) are given to pods"
-                return _error(field, amount, rule, _SUBMIT)
+    wrong = next(filter(None, map(_of_container, pod.gpus)), None)
+    if wrong is not None:
+        return wrong
     if pod.init_gpus:
         field = "spec.initContainers[].resources.limits"
         return _error(field, GPU, "init containers get no GPU", "ask for it in a container")
@@ -80,6 +74,27 @@ def _of_gpus(pod: NativePod) -> FieldError | None:
         rule = "one container of a pod may ask for GPUs"
         return _error("spec.containers[].resources.limits", names, rule, "use one container")
     return None
+
+
+def _of_container(one: ContainerGpus) -> FieldError | None:
+    for name, amount in one.amounts.items():
+        field = f"spec.containers[{one.container}].resources.limits[{name}]"
+        if name.startswith(MIG_SEED):
+            right = MIG + name.removeprefix(MIG_SEED)
+            return _error(field, amount, f"the resource is named {right}", f"ask for {right}")
+        if name != GPU and not _is_mig(name):
+            rule = f"only whole GPUs ({GPU}) and MIG ({MIG}1g.10gb) are given to pods"
+            return _error(field, amount, rule, _SUBMIT)
+    if len(one.amounts) > 1:
+        field = f"spec.containers[{one.container}].resources.limits"
+        return _error(
+            field, ", ".join(one.amounts), "one form of GPU for a pod", "ask for one of them"
+        )
+    return None
+
+
+def _is_mig(resource: str) -> bool:
+    return resource.startswith(MIG) and is_profile_name(profile_of(resource))
 
 
 def _not_honoured(pod: NativePod) -> FieldError | None:

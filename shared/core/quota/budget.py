@@ -113,18 +113,37 @@ class Spending:
 
     def next_ms(self, budget: Budget, at_ms: int) -> int:
         """When the next threshold is reached at the present rates, or the month ends."""
-        times = [month_start_ms(self.month + 1)]
+        times = [self.month_end_ms]
         reached = self.percent(budget, at_ms)
         for threshold in THRESHOLDS:
             if reached < threshold:
-                for integral, limit in (
-                    (self.gpu, gpu_limit(budget)),
-                    (self.money, money_limit(budget)),
-                ):
-                    if limit is not None:
-                        reaches = integral.reaches(-(-limit * threshold // 100))
-                        times += [reaches] if reaches is not None else []
+                times += self._reach_times(budget, threshold)
         return min(times)
+
+    def whole_spent_ms(self, budget: Budget, at_ms: int) -> int | None:
+        """When all of the budget is spent at the present rates; `at_ms` if it is so by then.
+
+        None: not in this month.
+        """
+        if self.percent(budget, at_ms) >= FULL_PERCENT:
+            return at_ms
+        first = min(self._reach_times(budget, FULL_PERCENT), default=self.month_end_ms)
+        return first if first < self.month_end_ms else None
+
+    @property
+    def month_end_ms(self) -> int:
+        """When the next month begins."""
+        return month_start_ms(self.month + 1)
+
+    def _reach_times(self, budget: Budget, threshold: int) -> list[int]:
+        """When each limit is reached that is reached at the present rates."""
+        limits = ((self.gpu, gpu_limit(budget)), (self.money, money_limit(budget)))
+        times = [
+            integral.reaches(-(-limit * threshold // 100))
+            for integral, limit in limits
+            if limit is not None
+        ]
+        return [one for one in times if one is not None]
 
 
 def gpu_limit(budget: Budget) -> int | None:

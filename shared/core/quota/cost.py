@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from shared.core.quota.prices import Price, price_at
+
 DAY_MS: Final = 86_400_000
 GPU_HOUR_MILLI_MS: Final = 1_000 * 3_600_000
 """Milli-GPU milliseconds in one hour of one GPU."""
@@ -26,15 +28,6 @@ class Interval:
     gpu_milli: int
     started_at_ms: int
     ended_at_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """What one GPU of a flavor costs for an hour, from `applied_at_ms` on."""
-
-    version: int
-    applied_at_ms: int
-    microdollars_per_gpu_hour: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +50,8 @@ def by_team_and_day(
     """
     sums: dict[tuple[str, int, str], tuple[int, int]] = {}
     for one in intervals:
-        price = price_at(prices.get(one.flavor, ()), one.started_at_ms)
+        found = price_at(prices.get(one.flavor, ()), one.started_at_ms)
+        price = found.microdollars_per_gpu_hour
         for day, held_ms in days(one, from_ms, until_ms):
             amount = held_ms * one.gpu_milli
             known, priced = sums.get((one.team, day, one.flavor), (0, 0))
@@ -77,19 +71,6 @@ def days(one: Interval, from_ms: int, until_ms: int) -> Iterator[tuple[int, int]
         midnight = min(ended, (day + 1) * DAY_MS)
         yield day, midnight - started
         started = midnight
-
-
-def price_at(prices: Sequence[Price], at_ms: int) -> int:
-    """Micro-dollars for a GPU-hour begun at `at_ms`: the last version applied by then.
-
-    Before the first, the first; 0 without any. Independent of the order of `prices`.
-    """
-    if not prices:
-        return 0
-    applied = [one for one in prices if one.applied_at_ms <= at_ms]
-    if applied:
-        return max(applied, key=lambda one: one.version).microdollars_per_gpu_hour
-    return min(prices, key=lambda one: one.version).microdollars_per_gpu_hour
 
 
 def rounded(priced: int) -> int:

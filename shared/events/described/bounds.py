@@ -13,6 +13,7 @@ from shared.core.admission import form, gang, pods, volumes
 from shared.core.model.nouns import WorkloadKind
 from shared.core.model.priority_classes import PRIORITY_MAX
 from shared.core.model.units import GPU_MILLI
+from shared.core.quota import prices
 from shared.core.quota.tree import FLAVORS_MAX, WEIGHT_MAX
 
 Schema = dict[str, Any]
@@ -128,7 +129,11 @@ BOUNDS: Final[dict[str, dict[str, Schema]]] = {
     },
     "QueueApplied": _QUOTA,
     "CohortApplied": _QUOTA,
-    "FlavorApplied": {"price_microdollars_per_gpu_hour": _LIMIT},
+    "FlavorApplied": {
+        "price_microdollars_per_gpu_hour": _LIMIT,
+        "prices": {"maxItems": prices.PRICES_MAX},
+    },
+    "DatedPrice": {"microdollars_per_gpu_hour": _LIMIT},
     "PriorityClassApplied": {
         "value": _range(-PRIORITY_MAX, PRIORITY_MAX),
         "kinds": {"items": {"enum": [kind.value for kind in WorkloadKind]}},

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
-from deploy.kube.programs import programs
+from deploy.kube.scheduler import NAME, scheduler
 from deploy.local.processes import Program
 from shared.adapters.kubernetes.connection import Connection
 from tests.benchmarks.kube.limit import a_pod, create
@@ -27,12 +24,12 @@ SECONDS_MAX = 600
 async def measure(place: Place, pods: int) -> dict[str, Any]:
     """Pods a second from the first creation to the last binding."""
     async with place.namespace(NAMESPACE) as connection:
-        with _running(place) as scheduler:
+        with _running(place) as program:
             await asyncio.sleep(SETTLE_SECONDS)
-            before, start = place.cpu() | _cpu(scheduler), now()
+            before, start = place.cpu() | _cpu(program), now()
             await _create_and_wait(connection, pods)
             seconds = now() - start
-            spent = used(before, place.cpu() | _cpu(scheduler), pods)
+            spent = used(before, place.cpu() | _cpu(program), pods)
         return {
             "pods": pods,
             "pods_per_second": per_second(pods, seconds),
@@ -51,34 +48,7 @@ async def _create_and_wait(connection: Connection, pods: int) -> None:
 
 @contextlib.contextmanager
 def _running(place: Place) -> Iterator[Program]:
-    """kube-scheduler without a limit on its own requests."""
-    folder = place.plane.folder
-    config = folder / "scheduler.yaml"
-    config.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "kubescheduler.config.k8s.io/v1",
-                "kind": "KubeSchedulerConfiguration",
-                "leaderElection": {"leaderElect": False},
-                "clientConnection": {
-                    "kubeconfig": str(place.scheduler_account()),
-                    "qps": 10_000,
-                    "burst": 20_000,
-                },
-            }
-        )
-    )
-    program = Program(
-        name="kube-scheduler",
-        command=[
-            str(programs() / "kube-scheduler"),
-            f"--config={config}",
-            "--secure-port=0",
-        ],
-        log=folder / "logs" / "kube-scheduler.log",
-        environment=dict(os.environ),
-        folder=folder,
-    )
+    program = scheduler(place.plane.folder, place.scheduler_account(), {})
     program.start()
     try:
         yield program
@@ -86,5 +56,5 @@ def _running(place: Place) -> Iterator[Program]:
         program.stop()
 
 
-def _cpu(scheduler: Program) -> dict[str, float]:
-    return {"kube-scheduler": cpu_seconds([scheduler.pid] if scheduler.pid else [])}
+def _cpu(program: Program) -> dict[str, float]:
+    return {NAME: cpu_seconds([program.pid] if program.pid else [])}

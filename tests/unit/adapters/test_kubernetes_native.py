@@ -40,8 +40,7 @@ POD: dict[str, Any] = {
             {"key": "c", "operator": "Exists"},
             {"operator": "Exists"},
         ],
-        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}},
-        "topologySpreadConstraints": [{}],
+        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}},
         "resourceClaims": [{"name": "x"}],
         "schedulingGates": [{"name": "g"}],
         "terminationGracePeriodSeconds": 7,
@@ -67,7 +66,6 @@ def test_a_pod_is_read_with_what_counts_and_no_more():
     assert (("g",), 7) == (pod.gates, pod.grace_seconds)
     assert {
         "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution",
-        "spec.topologySpreadConstraints",
         "spec.resourceClaims",
         "spec.containers[a].ports[].hostPort",
     } == set(pod.not_honoured)

@@ -55,7 +55,7 @@ def test_a_node_is_read_with_its_condition_ready():
         },
     ]  # fmt: skip
     status = {"allocatable": {"cpu": "1"}, "conditions": conditions}
-    status["images"] = [{"names": ["a:1", "a@sha256:1"]}]
+    status["images"] = [{"names": ["a:1", "a@sha256:1"]}, {"names": None}, {"sizeBytes": 1}]
 
     node = read_node(parsed(NodeObject, a_node(**status)))
 

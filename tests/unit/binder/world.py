@@ -59,6 +59,7 @@ class Tables:
             self.rows[workload_id, attempt] = dict(zip(names, shared, strict=True)) | {
                 "workload_id": workload_id, "attempt": attempt, "team": team, "size": size,
                 "pods": pods, "accepted_at_ms": now_ms, "resizing": 0, "pods_before": 0,
+                "reason": "",
             }  # fmt: skip
 
     def _update(self, now_ms, *values):
@@ -100,7 +101,7 @@ class Tables:
         assert sql == attempts.SOME
         wanted = set(zip(*arguments, strict=True))
         return [
-            pick(one, *common)
+            pick(one, *common, "reason")
             for one in rows
             if not one["active"] and (one["workload_id"], one["attempt"]) in wanted
         ]
@@ -136,7 +137,8 @@ class World:
         identifier = event_id(self.clock.ms, f"command {self._sent}", "placement", 0)
         event = Event(
             id=identifier, type=NAME_BY_TYPE[type(payload)], source="placement",
-            subject=payload.workload_id, time_ms=self.clock.ms, key="", payload=payload,
+            subject=getattr(payload, "workload_id", "cell-0"), time_ms=self.clock.ms, key="",
+            payload=payload,
         )  # fmt: skip
         return Received(event=event, topic="pod.commands.v1", partition=0, offset=self._sent)
 

@@ -225,6 +225,17 @@ def test_what_holds_once_a_budget_is_spent_stands_beside_it(
     assert row.rstrip().endswith(f"{percent}% of 2026-11: {said}")
 
 
+def test_when_a_budget_will_be_spent_is_told_until_it_is(muster, gateway):
+    forecast = {"whole_spent_at_ms": 1_764_201_600_000, "at_limit": "warn"}
+    budgets = [BUDGET | forecast, BUDGET | forecast | {"percent": 100}]
+    queues = [{"name": "q", "flavors": [FLAVOR], "budget": one} for one in budgets]
+    gateway.on("GET /v1/queues", {"items": queues, "next_cursor": ""})
+
+    rows = muster("quota", "-o", "wide").out.splitlines()[1:]
+
+    assert [True, False] == ["spent by 11-27 00:00 UTC" in row for row in rows]
+
+
 def test_quota_shows_a_row_for_each_flavor(muster, gateway):
     queue = {
         "name": "vision",

@@ -58,6 +58,93 @@ def test_a_table_tells_hours_use_and_cost_with_their_total(muster, gateway):
     )
 
 
+def test_a_label_is_named_behind_its_key(muster, gateway):
+    gateway.on("GET /v1/usage", {**a_report(), "by": "label"})
+
+    muster("usage", "--by", "label:cost/center", "--since", "2026-11-01")
+
+    (asked,) = gateway.requests("GET /v1/usage")
+    assert ("label", "cost/center") == (asked.query["by"], asked.query["label"])
+
+
+def a_charge(**more):
+    return {
+        **an_item("", 3 * HOUR, HOUR, HOUR // 2),
+        "day": "2026-12-31",
+        "workload_id": "w1",
+        "workload_name": "=1+1",
+        "queue": "q",
+        "namespace": "ns",
+        "flavor": "h100",
+        "purchase": "reserved",
+        "price_microdollars_per_gpu_hour": 2_500_000,
+        "attempts": 2,
+        "labels": {"project": '@x,"y"'},
+        **more,
+    }
+
+
+def test_focus_tells_all_pages_of_charges_by_its_columns(muster, gateway):
+    pages = [
+        {"items": [a_charge()], "next_cursor": "next"},
+        {"items": [a_charge(purchase="spot", workload_name="")], "next_cursor": ""},
+    ]
+    gateway.on("GET /v1/usage/charges", *pages)
+
+    out = muster("usage", "-o", "focus", "--since", "2026-12-01", "-t", "vision").out
+
+    first, second = csv.DictReader(io.StringIO(out), strict=True)
+    assert ["Committed", "Dynamic"] == [one["PricingCategory"] for one in (first, second)]
+    assert ("w1", "w1") == (second["ResourceId"], second["ResourceName"])
+    assert MANDATORY <= first.keys()
+    own = {one for one in first if one.startswith("x_")}
+    assert {"x_Queue", "x_Namespace", "x_Attempts", "x_Purchase"} < own
+    expected = {
+        "BillingPeriodStart": "2026-12-01T00:00:00Z",
+        "BillingPeriodEnd": "2027-01-01T00:00:00Z",
+        "ChargePeriodStart": "2026-12-31T00:00:00Z",
+        "ChargePeriodEnd": "2027-01-01T00:00:00Z",
+        "ConsumedQuantity": "4.500000",
+        "ListUnitPrice": "2.500000",
+        "ResourceName": "'=1+1",
+        "SubAccountId": "vision",
+        "x_GpuHoursUsed": "3.000000",
+    }
+    assert expected == {name: first[name] for name in expected}
+    assert {"12.345678"} == {
+        first[name] for name in ("ListCost", "ContractedCost", "BilledCost", "EffectiveCost")
+    }
+    assert first["ProviderName"] == first["PublisherName"] == first["InvoiceIssuerName"] != ""
+    assert {"project": '@x,"y"'} == json.loads(first["Tags"])
+    assert "next" == gateway.requests("GET /v1/usage/charges")[1].query["cursor"]
+
+
+MANDATORY = {
+    "BilledCost",
+    "BillingAccountId",
+    "BillingAccountName",
+    "BillingCurrency",
+    "BillingPeriodEnd",
+    "BillingPeriodStart",
+    "ChargeCategory",
+    "ChargeClass",
+    "ChargeDescription",
+    "ChargePeriodEnd",
+    "ChargePeriodStart",
+    "ContractedCost",
+    "EffectiveCost",
+    "InvoiceIssuerName",
+    "ListCost",
+    "PricingQuantity",
+    "PricingUnit",
+    "ProviderName",
+    "PublisherName",
+    "ServiceCategory",
+    "ServiceName",
+}
+"""Columns that every FOCUS 1.2 file has. Source: FOCUS 1.2, "Feature level: Mandatory"."""
+
+
 @pytest.mark.parametrize(("by", "owners"), [("team", []), ("queue", ["TEAM"]), ("day", [])])
 def test_an_item_is_named_once(muster, gateway, by, owners):
     """By team there is no second column of teams, and names are those of workloads alone."""

@@ -147,6 +147,13 @@ def test_the_same_content_in_other_words_is_the_same():
             b'{"price_microdollars_per_gpu_hour":-1}',
             "price_microdollars_per_gpu_hour",
         ),
+        (
+            "flavors",
+            "f",
+            b'{"prices":[{"since":"2026-13-01","microdollars_per_gpu_hour":1}]}',
+            "prices[0].since",
+        ),
+        ("flavors", "f", b'{"purchase":"spot"}', "purchase"),
         ("priority-classes", "p", b'{"value":1,"kinds":["none"]}', "kinds[0]"),
     ],
 )

@@ -58,7 +58,8 @@ def received(payload: Wire, time_ms: int = START_MS) -> Received:
 
 
 def queued(workload_id="w1", team="vision"):
-    spec = WorkloadSpec(name="train", kind=WorkloadKind.TRAINING)
+    labels = {"project": f"of-{team}"}
+    spec = WorkloadSpec(name="train", kind=WorkloadKind.TRAINING, labels=labels)
     workload = Workload(
         id=workload_id,
         team=team,
@@ -201,24 +202,25 @@ def replace_time(report, at_ms):
     return msgspec.structs.replace(report, at_ms=at_ms)
 
 
-def a_flavor(price, version=1, name="h100"):
+def a_flavor(price, version=1, name="h100", **more):
     return organisation.FlavorApplied(
-        name=name, version=version, price_microdollars_per_gpu_hour=price
+        name=name, version=version, price_microdollars_per_gpu_hour=price, **more
     )
 
 
 @dataclass
 class Tables:
-    """The three tables as dictionaries, with the meaning of the service's own statements."""
+    """The tables as dictionaries, with the meaning of the service's own statements."""
 
     intervals: dict[tuple[Any, ...], list[Any]] = field(default_factory=dict)
-    prices: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    prices: dict[tuple[Any, ...], list[Any]] = field(default_factory=dict)
     journal: dict[int, tuple[int, bytes]] = field(default_factory=dict)
 
     def apply(self, writes):
         known = {
             ledger.INTERVALS: self._intervals,
             ledger.PRICES: self._prices,
+            ledger.DATED_PRICES: self._dated_prices,
             APPEND: self._append,
             FORGET: self._forget,
         }
@@ -236,6 +238,10 @@ class Tables:
         for name, version, *row in zip(*columns, strict=True):
             self.prices.setdefault((name, version), row)
 
+    def _dated_prices(self, *columns):
+        for name, version, applied_at_ms, *row in zip(*columns, strict=True):
+            self.prices.setdefault((name, version, applied_at_ms), [applied_at_ms, *row])
+
     def _append(self, *columns):
         for seq, entries, body in zip(*columns, strict=True):
             assert seq not in self.journal
@@ -252,8 +258,9 @@ class Tables:
                     "version": version,
                     "applied_at_ms": applied_at_ms,
                     "microdollars_per_gpu_hour": price,
+                    "purchase": purchase,
                 }
-                for (name, version), (applied_at_ms, price) in self.prices.items()
+                for (name, version, *_), (applied_at_ms, price, purchase) in self.prices.items()
             ]
         assert sql == READ
         return [

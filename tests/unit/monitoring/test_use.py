@@ -1,6 +1,7 @@
 """Where GPU-hours go: what is told of attempts by day, before and after restarts and kills."""
 
 from collections import defaultdict
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from services.monitoring import use, use_memory
 from shared.core.model.nouns import GpuShare
 from shared.core.quota.cost import DAY_MS
+from shared.core.quota.prices import DatedPrice, Purchase
 from shared.events import nodes, topics, workloads
 from shared.events.envelope import Received
 from shared.events.usage import AttemptUse, UsageTold
@@ -263,6 +265,22 @@ async def test_the_price_is_that_of_its_beginning_also_after_a_restart(fleet: Fl
 
     prices = [one.price_microdollars_per_gpu_hour for one in fleet.rows.values()]
     assert [2_000_000, 9_000_000] == prices
+
+
+async def test_the_price_of_a_later_day_and_its_purchase_hold_from_then(fleet: Fleet):
+    begin = datetime.fromtimestamp(START / 1_000 + 30, UTC)
+    dated = DatedPrice(
+        since=f"{begin:%Y-%m-%dT%H:%M:%S}Z", microdollars_per_gpu_hour=3, purchase=Purchase.OWNED
+    )
+    fleet.at(0, b.a_flavor(2, prices=(dated,), purchase=Purchase.RESERVED))
+    fleet.place(1)
+    fleet.end(60)
+    await fleet.restart()
+    fleet.place(61, "w2")
+    fleet.end(62, "w2")
+
+    told = [(one.price_microdollars_per_gpu_hour, one.purchase) for one in fleet.rows.values()]
+    assert [(2, Purchase.RESERVED), (3, Purchase.OWNED)] == told
 
 
 def test_the_namespace_is_the_teams_where_none_is_named(fleet: Fleet):

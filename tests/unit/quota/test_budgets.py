@@ -3,11 +3,14 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from services.quota.budgets import Budgets
 from shared.core.model.team_policy import AtLimit, Budget
 from shared.core.queueing.nomination.nominator import Nominator
 from shared.core.quota.budget import month_start_ms
+from shared.core.quota.cost import rounded
+from shared.core.quota.prices import DatedPrice
 from shared.events.organisation import TeamApplied
 from shared.events.quotas import (
     BudgetTold,
@@ -219,6 +222,54 @@ def test_money_is_spent_by_the_price_at_the_beginning():
     assert [(one.threshold_percent, one.spent_microdollars) for one in told] == [(80, 16_000_000)]
 
 
+def told_ratios(team="t"):
+    """What Prometheus finds of a team, by metric and unit."""
+    found = {}
+    for name in ("ratio", "forecast_ratio"):
+        for unit in ("gpu_hours", "dollars"):
+            labels = {"team": team, "unit": unit}
+            value = REGISTRY.get_sample_value(f"muster_team_budget_{name}", labels)
+            if value is not None:
+                found[name, unit] = value
+    return found
+
+
+def test_a_budget_is_told_with_its_forecast_and_as_a_metric_while_there_is_one():
+    ledger = a_ledger(hours=1_440)
+    ledger.queue(a_workload("w1", gpus=4))
+    ledger.place("w1", gpus=4, at_ms=START_MS)
+
+    told = [
+        one for one in wait_until(ledger, START_MS + 36 * HOUR_MS) if isinstance(one, BudgetTold)
+    ]
+
+    assert 4 * 720 * 1_000 == told[-1].forecast_gpu_milli_hours
+    assert START_MS + 360 * HOUR_MS == told[-1].whole_spent_at_ms
+    assert {("ratio", "gpu_hours"): 0.1, ("forecast_ratio", "gpu_hours"): 2} == told_ratios()
+    ledger.apply(a_team(version=2, microdollars_per_month=0))
+    assert 1 == told_ratios()["ratio", "dollars"]
+    ledger.apply(a_team(version=3))
+    assert {} == told_ratios()
+
+
+async def test_a_price_of_a_later_time_holds_for_what_begins_then_also_after_a_restart():
+    since = DatedPrice(since="2026-11-01T04:00:00Z", microdollars_per_gpu_hour=9_000_000)
+    price = FlavorApplied(
+        name="h100", version=1, price_microdollars_per_gpu_hour=2_000_000, prices=(since,)
+    )
+    ledger = a_ledger(AtLimit.STOP, price, queue_document(), hours=100)
+    for number, hours in enumerate((0, 4)):
+        ledger.queue(a_workload(f"w{number}"))
+        ledger.place(f"w{number}", at_ms=START_MS + hours * HOUR_MS)
+    again = Budgets(Nominator())
+    await again.load(Rows(ledger.outcomes), ledger.handler.memory.records.alive.values())
+
+    for budgets in (ledger.handler.memory.budgets, again):
+        spent = budgets._spending["t"].money
+        assert 8_000_000 == rounded(spent.at(START_MS + 4 * HOUR_MS))
+        assert 19_000_000 == rounded(spent.at(START_MS + 5 * HOUR_MS))
+
+
 def test_a_price_that_is_told_late_counts_from_the_beginning():
     ledger = a_ledger()
     ledger.apply(a_team(version=2, microdollars_per_month=10_000_000))
@@ -253,7 +304,10 @@ class Rows:
             for row in _rows(outcome, "team_spending", 5):
                 names = ("team", "month", "gpu_base", "money_base", "warned")
                 self.tables["quota.team_spending"][row[0]] = dict(zip(names, row, strict=True))
-            for price in _rows(outcome, "flavor_price", 4):
+            for price in (
+                *_rows(outcome, "flavor_price", 4),
+                *_rows(outcome, "dated_price", 4),
+            ):
                 of_price = ("flavor", "version", "applied_at_ms", "microdollars_per_gpu_hour")
                 self.tables["quota.flavor_price"][price] = dict(zip(of_price, price, strict=True))
 

@@ -1,6 +1,7 @@
 """Documents become limits in force, or are refused and change nothing."""
 
 from shared.core.model.units import Resources
+from shared.core.quota.prices import Purchase
 from shared.core.quota.queue_policy import QueuePolicy, Reclaim
 from shared.events.organisation import CohortApplied, FlavorApplied
 from shared.events.quotas import (
@@ -46,6 +47,8 @@ def test_a_document_that_makes_no_sense_leaves_the_old_in_force():
         outcome = ledger.apply(queue_document(version=number, flavors=flavors))
         assert (outcome.emits, outcome.writes) == ([], [])
     bad = FlavorApplied(name="h100", version=1, price_microdollars_per_gpu_hour=-1)
+    assert ledger.apply(bad).writes == []
+    bad = FlavorApplied(name="h100", version=1, purchase=Purchase.SPOT)
     assert ledger.apply(bad).writes == []
     assert ledger.handler.memory.core.tree.node("q").owned("h100")[0] == 8000
 

@@ -86,3 +86,20 @@ async def test_nothing_is_decided_before_a_person_has_chosen(world, monkeypatch)
 
     assert world.loop.ready
     assert not world.loop.why_not_ready
+
+
+async def test_a_session_that_is_judged_commits_nothing_before_nor_after_a_refusal(world):
+    session = world.session()
+    keepers: list[str] = []
+
+    async def judge(found: Restored) -> None:
+        keepers.extend(one.get_name() for one in session._tasks)
+        raise DatabaseOlder({FACTS: f"the newest is {found.next_seq}"})
+
+    with pytest.raises(DatabaseOlder):
+        await session.open(judge=judge)
+    await session.close(graceful=True)
+
+    assert {"relay", "lease"} <= set(keepers)
+    assert "watermark" not in keepers, "it seals the audit, under a number that may be taken"
+    assert 1 == world.shard.next_unit

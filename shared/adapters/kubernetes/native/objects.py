@@ -69,6 +69,20 @@ class SchedulingGroup(Object, frozen=True, kw_only=True):
     pod_group_name: str = ""
 
 
+class ClaimSource(Object, frozen=True, kw_only=True):
+    """The claim that a volume is of."""
+
+    claim_name: str = ""
+
+
+class Volume(Object, frozen=True, kw_only=True):
+    """Of a pod; an ephemeral one has a claim that is named after both."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: dict[str, Any] | None = None
+
+
 class NativeSpec(Object, frozen=True, kw_only=True):
     """Of a pod; `Any` where only its presence counts."""
 
@@ -86,6 +100,7 @@ class NativeSpec(Object, frozen=True, kw_only=True):
     affinity: dict[str, Any] | None = None
     topology_spread_constraints: tuple[Any, ...] = ()
     resource_claims: tuple[Any, ...] = ()
+    volumes: tuple[Volume, ...] = ()
 
 
 class NativeStatus(Object, frozen=True, kw_only=True):

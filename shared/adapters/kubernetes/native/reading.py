@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from shared.adapters.kubernetes import naming
+from shared.adapters.kubernetes.native.apart import read_apart
 from shared.adapters.kubernetes.native.node_affinity import read_node_affinity
 from shared.adapters.kubernetes.native.objects import (
     JobObject,
@@ -20,7 +21,7 @@ from shared.core.model.decision import FieldError
 from shared.core.native import READ_ANNOTATIONS, ContainerGpus, GroupObject, NativePod
 from shared.ports.cluster import ENDED
 
-NODE_AFFINITY: Final = "nodeAffinity"
+READ_AFFINITY: Final = frozenset(("nodeAffinity", "podAffinity", "podAntiAffinity"))
 NVIDIA: Final = "nvidia.com/"
 INDEXED: Final = "Indexed"
 OVER: Final = frozenset(("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"))
@@ -37,6 +38,7 @@ def read_native_pod(found: NativePodObject) -> NativePod | None:
     owner = next((one for one in metadata.owner_references if one.controller), None)
     taken, problem = _taken(spec)
     chosen = read_node_affinity(spec.affinity)
+    apart, refused = read_apart(spec, metadata.labels, metadata.namespace)
     grace = spec.termination_grace_period_seconds
     return NativePod(
         namespace=metadata.namespace,
@@ -67,7 +69,9 @@ def read_native_pod(found: NativePodObject) -> NativePod | None:
         node_weights=chosen.preferred,
         priority_class=spec.priority_class_name,
         grace_seconds=GRACE_SECONDS if grace is None else grace,
-        not_honoured=(*chosen.refused, *_not_honoured(spec)),
+        apart=apart,
+        volume_claims=tuple(_claims(spec, metadata.name)),
+        not_honoured=(*chosen.refused, *refused, *_not_honoured(spec)),
     )
 
 
@@ -133,6 +137,14 @@ def _gpus(containers: tuple[NativeContainer, ...]) -> Iterator[ContainerGpus]:
             yield ContainerGpus(container=one.name, amounts=amounts)
 
 
+def _claims(spec: NativeSpec, pod: str) -> Iterator[str]:
+    for one in spec.volumes:
+        if one.persistent_volume_claim is not None:
+            yield one.persistent_volume_claim.claim_name
+        elif one.ephemeral is not None:
+            yield f"{pod}-{one.name}"
+
+
 def _toleration(one: Toleration) -> str:
     """As Muster writes it; that of no key tolerates everything and is not passed on."""
     if not one.key:
@@ -143,11 +155,8 @@ def _toleration(one: Toleration) -> str:
 
 def _not_honoured(spec: NativeSpec) -> Iterator[str]:
     """Fields that decide a place, by their path."""
-    for kind, terms in (spec.affinity or {}).items():
-        for name in () if kind == NODE_AFFINITY else terms or {}:
-            yield f"spec.affinity.{kind}.{name}"
-    if spec.topology_spread_constraints:
-        yield "spec.topologySpreadConstraints"
+    for kind in (spec.affinity or {}).keys() - READ_AFFINITY:
+        yield f"spec.affinity.{kind}"
     if spec.resource_claims:
         yield "spec.resourceClaims"
     for one in (*spec.containers, *spec.init_containers):

@@ -17,6 +17,7 @@ from shared.adapters.kubernetes.native.objects import (
     NativePodObject,
 )
 from shared.adapters.kubernetes.native.reading import read_job, read_native_pod
+from shared.adapters.kubernetes.native.surroundings import TellingAll, quotas, volume_claims
 from shared.adapters.kubernetes.nodes.following import Follower, collection
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.native import GroupObject, GroupSource, NativePod, key_of
@@ -26,6 +27,8 @@ from shared.ports.native import (
     NativeNews,
     PodChanged,
     PodsListed,
+    QuotasTold,
+    VolumeClaimsTold,
 )
 
 PODS: Final = "/api/v1/pods"
@@ -54,6 +57,7 @@ class KubernetesNativePods:
         self._pods: Follower[NativePodObject, NativePod] = Follower(
             "native pods", pods, read_native_pod
         )
+        self._quotas, self._claims = quotas(self._connection), volume_claims(self._connection)
         self._groups = (self._jobs(), *map(self._objects, GROUP_KINDS))
 
     def _jobs(self) -> GroupFollower:
@@ -75,6 +79,12 @@ class KubernetesNativePods:
         async with asyncio.TaskGroup() as tasks:
             for one in self._groups:
                 tasks.create_task(one.run(_TellingGroups(tell)))
+            tasks.create_task(
+                self._quotas.run(TellingAll(lambda all_: tell(QuotasTold(quotas=all_))))
+            )
+            tasks.create_task(
+                self._claims.run(TellingAll(lambda all_: tell(VolumeClaimsTold(bound=all_))))
+            )
             tasks.create_task(self._pods.run(_TellingPods(tell)))
 
     async def close(self) -> None:

@@ -37,7 +37,8 @@ class NodeCondition(Object, frozen=True, kw_only=True):
 class NodeImage(Object, frozen=True, kw_only=True):
     """An image that a node has."""
 
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
+    """null where its last name went to another image."""
 
 
 class NodeStatus(Object, frozen=True, kw_only=True):

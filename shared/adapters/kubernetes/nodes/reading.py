@@ -54,7 +54,7 @@ def read_node(found: NodeObject) -> KubernetesNode:
         readiness=readiness_of(found),
         capacity=status.capacity or {},
         allocatable=status.allocatable or {},
-        images=tuple(one.names for one in status.images or ()),
+        images=tuple(one.names for one in status.images or () if one.names),
     )
 
 

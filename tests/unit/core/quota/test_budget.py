@@ -64,6 +64,24 @@ def test_the_moment_of_a_limit_is_known_ahead_to_the_millisecond():
     assert spending.next_ms(budget, full_at) == month_start_ms(NOVEMBER + 1)
 
 
+@pytest.mark.parametrize(
+    ("budget", "gpus", "hours"),
+    [
+        (Budget(gpu_hours_per_month=10), 2, 5),
+        (Budget(gpu_hours_per_month=10, microdollars_per_month=6_000_000), 2, 3),
+        (Budget(gpu_hours_per_month=2 * 24 * 30), 2, None),
+        (Budget(gpu_hours_per_month=10), 0, None),
+        (Budget(gpu_hours_per_month=0), 0, 1),
+    ],
+)
+def test_when_all_is_spent_is_told_of_this_month_alone(budget, gpus, hours):
+    spending = Spending(NOVEMBER)
+    spending.change(START_MS, gpus * 1000, 1_000_000)
+
+    expected = None if hours is None else START_MS + hours * HOUR_MS
+    assert expected == spending.whole_spent_ms(budget, START_MS + HOUR_MS)
+
+
 def test_money_reaches_its_limit_by_the_price():
     spending = Spending(NOVEMBER)
     spending.change(START_MS, 1000, 2_000_000)

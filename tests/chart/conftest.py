@@ -1,0 +1,62 @@
+"""The image of this checkout on real kubelets, and the chart in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from deploy.containers.docker import Docker
+from deploy.containers.names import KAFKA_IMAGE, MUSTER_IMAGE, POSTGRES_IMAGE
+from deploy.kube.scheduler import scheduler
+from deploy.kubelets.cluster import KubeletCluster
+from deploy.kubelets.gpus import COUNTED
+from deploy.local.cache import CHECKOUT
+from tests.chart.installation import Installation
+from tests.fixtures.shared_folder import mark, shared_folder
+
+THIS, NEXT = (f"{MUSTER_IMAGE}:{tag}" for tag in ("0.1.0", "next"))
+BUILD_SECONDS = 480
+
+
+@pytest.fixture(scope="session")
+def archive() -> Path:
+    """Muster's image under two tags, and those of `values-try.yaml`."""
+    docker, path = Docker(), shared_folder() / "images.tar"
+    file = str(CHECKOUT / "deploy" / "Dockerfile")
+    build = ["build", "--quiet", "--tag", THIS, "--file", file, str(CHECKOUT)]
+    docker.call(*build, seconds=BUILD_SECONDS)
+    docker.call("tag", THIS, NEXT)
+    docker.call("save", "--output", str(path), THIS, NEXT, POSTGRES_IMAGE, KAFKA_IMAGE)
+    return path
+
+
+@pytest.fixture(scope="session")
+def cluster(archive: Path, kubelets: KubeletCluster) -> Iterator[KubeletCluster]:
+    """Two nodes that have the images, and kube-scheduler for the chart's own pods."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda name: kubelets.nodes[name].load(archive), COUNTED))
+    archive.unlink()
+    program = scheduler(kubelets.folder, kubelets.kubeconfig(), mark())
+    program.start()
+    yield kubelets
+    program.stop()
+
+
+@pytest.fixture(scope="session")
+def installation(
+    cluster: KubeletCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """Installed by the commands of the guide; its first Job is there."""
+    installed = Installation(cluster, tmp_path_factory.mktemp("installation"))
+    installed.clear()
+    try:
+        installed.follow_the_guide()
+        yield installed
+    except BaseException:
+        print(installed.told())
+        raise
+    finally:
+        installed.end()

@@ -1,0 +1,83 @@
+"""Every alert fires and is over, on a running system with faults, by a real Alertmanager.
+
+The times of the rules are shortened (`chaos/shortened.py`), all else is as in operation. It takes
+about four minutes: `make alert-test`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from deploy.observe import programs
+from tests.observe import chaos, live
+from tests.observe.chaos import shortened, work
+from tests.observe.test_rules import ALERTS
+from tests.support.system import Stage
+from tests.support.webhooks import KEY, Receiver
+
+NAMES: Final = [one["alert"] for one in ALERTS]
+GROUP: Final = live.GROUP | {"count": 6, "nodes_per_rack": 1}
+"""Racks of a node: a gang of eight fits into none."""
+CALM_SECONDS: Final = 5
+
+
+def test_there_is_a_fault_for_every_alert() -> None:
+    assert sorted(NAMES) == sorted(name for one in chaos.FAULTS for name in one.alerts)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory, prometheus: Path) -> Iterator[chaos.Scene]:
+    if programs.alertmanager() is None:
+        assert not programs.required(), "apt-get install prometheus-alertmanager"
+        # Debian's needs its template where root installs it.
+        pytest.skip("apt-get install prometheus-alertmanager")
+    folder = tmp_path_factory.mktemp("chaos")
+    rules = shortened.write(folder / "rules")
+    with live.running(folder, group=GROUP, rules=rules) as running:
+        yield asyncio.run(_gone_through(running))
+
+
+async def _gone_through(running: live.Live) -> chaos.Scene:
+    """All faults, one after the other; before the first no alert is told."""
+    stage, hook = Stage(running.system), Receiver()
+    scene = chaos.Scene(live=running, stage=stage, hook=hook)
+    secrets = running.system.folder / "data" / "notifications" / "notification-secrets"
+    secrets.mkdir(parents=True, exist_ok=True)
+    (secrets / "key").write_text(KEY)
+    await hook.start()
+    await stage.connect()
+    try:
+        url = f"http://127.0.0.1:{hook.port}/"
+        await live.organise(stage, work.QUEUES, {"url": url})
+        await work.fill(scene, 0)
+        await asyncio.sleep(CALM_SECONDS)
+        scene.told_before = {one["labels"]["alertname"] for one in running.told}
+        await chaos.run(scene)
+    finally:
+        await stage.disconnect()
+        await hook.stop()
+    return scene
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(600)
+class TestLive:
+    def test_nothing_fires_before_the_first_fault(self, scene: chaos.Scene) -> None:
+        assert scene.told_before == set()
+
+    @pytest.mark.parametrize("alert", NAMES)
+    def test_it_fires_while_its_fault_lasts_and_is_over_after_it(
+        self, scene: chaos.Scene, alert: str
+    ) -> None:
+        assert alert in scene.fired
+        assert alert in scene.resolved
+
+    def test_what_is_told_is_filled_in(self, scene: chaos.Scene) -> None:
+        told = [one["annotations"] for one in scene.live.told]
+
+        assert all(text and "<" not in text for one in told for text in one.values())

@@ -1,0 +1,38 @@
+"""A load by HTTP that can rest: what a restored store would lose is not accepted at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from tests.support.recovering import ENDED, HttpLoad
+from tests.support.system import Stage
+
+MORE_SECONDS_MAX: Final = 60.0
+
+
+class RestingLoad:
+    """Goes on from its making until it rests; `accepted` is what has a 202."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.accepted: list[str] = []
+        self._spells = 0
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Begin a new spell, with keys of its own."""
+        self._spells += 1
+        self._load = HttpLoad(self._stage, f"spell-{self._spells}")
+        self._running = asyncio.create_task(self._load.run())
+
+    async def rest(self) -> None:
+        """Send no more; returns when all that is under way has its answer."""
+        self._load.stop()
+        await self._running
+        self.accepted += self._load.accepted
+
+    async def more(self, count: int) -> None:
+        """Wait until so many more workloads have ended well."""
+        ended = await self._stage.rows.fetchval(ENDED)
+        await self._stage.until(ENDED, ended + count, MORE_SECONDS_MAX)
