@@ -188,10 +188,10 @@ def test_a_clock_that_steps_is_no_violation(clean_rows, step_ms: int):
 def test_a_limit_holds_from_the_unit_in_which_it_was_taken_up(clean_rows):
     """The last fact is of unit 9, the lower limit of unit 8, whatever their clocks say."""
     world = healthy()
-    _append("workload.placed", _placed(TWO, w.placement(w.pod(0), w.pod(1))), cause=1)(world)
+    _append("workload.placed", _placed(TWO, w.placement(w.pod(0), w.pod(1))), cause=2)(world)
     lowered = {**world.records[1].payload, "version": 2, "flavors": []}
     record = world.tell("quota-agent", "quota.facts.v1", "quota.changed", lowered, in_outbox=False)
-    units = [{"event_id": record.id, "unit": 8}, {"event_id": world.records[1].id, "unit": 9}]
+    units = [{"event_id": record.id, "unit": 8}, {"event_id": world.records[2].id, "unit": 9}]
 
     assert "I2" in violated(world.evidence({**clean_rows, "quota_units": units}))
     units[0]["unit"] = 10
