@@ -83,13 +83,17 @@ def check(  # noqa: PLR0917  # typer's form
     from operations.check.view import as_json, print_table
     from operations.check.waiting import check_waiting
     from shared.adapters.kafka.client import login
+    from shared.adapters.kafka.unpacking import Unpacking
 
     if kubeconfig is not None and cluster is not None:
         raise Failure("--kubeconfig and --cluster: one of them, as pods run in one cluster")
     found = configuration.find(database, kafka, prefix)
     ledger = frozenset(line.strip() for line in acknowledged or () if line.strip())
     reader = LogReader(
-        bootstrap=found.kafka.bootstrap, prefix=found.prefix, login=login(found.kafka)
+        bootstrap=found.kafka.bootstrap,
+        prefix=found.prefix,
+        login=login(found.kafka),
+        bounded=Unpacking,
     )
     while True:
         try:

@@ -12,10 +12,9 @@ from collections import Counter, defaultdict
 from typing import Final
 
 from operations.check.audit import SEALED
-from operations.check.model import Evidence, Findings, Record
+from operations.check.model import SUBMIT, Evidence, Findings, Record, foreign
 from operations.check.states import TERMINAL
 
-SUBMIT: Final = "muster.submit.workload.v1"
 QUEUED: Final = "muster.workload.queued.v1"
 REJECTED: Final = "muster.workload.rejected.v1"
 PLACED: Final = "muster.workload.placed.v1"
@@ -53,6 +52,7 @@ def check_outcomes(evidence: Evidence) -> Findings:
         if row["workload_id"] not in sent and evidence.log.complete:
             findings.add(row["workload_id"], "accepted by the gateway, but never submitted")
     accepted = {row["workload_id"] for row in evidence.rows["accepted_request"]}
+    accepted |= {row["id"] for row in evidence.rows["verdict"]}  # kept for ever
     for workload in evidence.acknowledged - accepted - submitted:
         findings.add(workload, "the client holds an acknowledgement, Muster knows nothing")
     findings.checked += len(evidence.acknowledged)
@@ -74,7 +74,7 @@ def submissions(evidence: Evidence) -> list[tuple[str, Record]]:
 
 def workload_of(record: Record) -> str:
     """Workload id of a submission: hash(team, CloudEvents id) on a team's own topic."""
-    if not record.topic.startswith("submission-"):
+    if not foreign(record.topic):
         workload: str = record.payload.get("workload_id", "")
         return workload
     team = record.topic.removeprefix("submission-").removesuffix(".commands.v1")
@@ -92,7 +92,8 @@ def unpublished(evidence: Evidence, schema: str) -> set[str]:
     }
 
 
-def _read_until(evidence: Evidence, schema: str) -> dict[tuple[str, int], int]:
+def read_until(evidence: Evidence, schema: str) -> dict[tuple[str, int], int]:
+    """Next offset of a service, by topic and partition."""
     offsets: dict[tuple[str, int], int] = {}
     for row in evidence.rows["consumer_offset"]:
         if row["schema"] == schema:
@@ -107,7 +108,9 @@ def _check_admitted(findings: Findings, evidence: Evidence) -> None:
         outcomes[_decided(record)].add(record.type)
     pending = unpublished(evidence, "admission")
     pending |= {row["id"] for row in evidence.rows["parked"]}  # its verdict waits for facts
-    read = _read_until(evidence, "admission")
+    if not evidence.log.whole("queue.facts.v1"):
+        pending |= {row["id"] for row in evidence.rows["verdict"]}
+    read = read_until(evidence, "admission")
     for workload, record in submissions(evidence):
         if record.offset >= read.get((record.topic, record.partition), 0):
             continue
@@ -132,7 +135,7 @@ def _check_reached_placement(findings: Findings, evidence: Evidence) -> None:
         for record in evidence.log.on("workload.facts.v1")
         if record.payload.get("state") in TERMINAL
     }
-    read = _read_until(evidence, "placement")
+    read = read_until(evidence, "placement")
     for record in evidence.log.of(QUEUED):
         if record.offset >= read.get((record.topic, record.partition), 0):
             continue
@@ -166,8 +169,8 @@ def check_causes(evidence: Evidence) -> Findings:
 
 def _check_once(findings: Findings, evidence: Evidence) -> None:
     queued: Counter[str] = Counter(map(_decided, evidence.log.of(QUEUED)))
-    placed: Counter[tuple[str, int]] = Counter(_attempt(one) for one in evidence.log.of(PLACED))
-    bound: Counter[tuple[str, int]] = Counter(_attempt(one) for one in evidence.log.of(BIND))
+    placed: Counter[tuple[str, int]] = Counter(attempt_of(one) for one in evidence.log.of(PLACED))
+    bound: Counter[tuple[str, int]] = Counter(attempt_of(one) for one in evidence.log.of(BIND))
     findings.checked += len(queued) + len(placed) + len(bound)
     for workload, count in queued.items():
         if count > 1:
@@ -183,9 +186,9 @@ def _check_known_causes(findings: Findings, evidence: Evidence) -> None:
     log = evidence.log
     submitted = {workload for workload, _ in submissions(evidence)}
     queued = {_decided(record): record for record in log.of(QUEUED)}
-    placed = {_attempt(record) for record in log.of(PLACED)}
-    bound = {_attempt(record): record for record in log.of(BIND)}
-    told = {_attempt(record): record for record in log.of(*POD_FACTS)}
+    placed = {attempt_of(record) for record in log.of(PLACED)}
+    bound = {attempt_of(record): record for record in log.of(BIND)}
+    told = {attempt_of(record): record for record in log.of(*POD_FACTS)}
     findings.checked += len(queued) + len(bound) + len(told)
     for workload, record in queued.items():
         if log.covered(record) and workload not in submitted:
@@ -226,7 +229,8 @@ def _decided(record: Record) -> str:
     return workload
 
 
-def _attempt(record: Record) -> tuple[str, int]:
+def attempt_of(record: Record) -> tuple[str, int]:
+    """The workload and the attempt that a record is about."""
     return record.payload["workload_id"], record.payload["attempt"]
 
 

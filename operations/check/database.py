@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from operations.check.ledger import LEDGER_QUERIES
 from operations.check.model import CannotCheck, Row
+from operations.check.quota_order import UNITS_SQL
 from operations.check.quota_rows import NODES_SQL, ROWS_SQL
 from operations.check.usage import USAGE_QUERIES
 
@@ -48,6 +49,7 @@ OTHER: Final = {
     ),
     "quota_rows": ROWS_SQL,
     "quota_nodes": NODES_SQL,
+    "quota_units": UNITS_SQL,
     "evicting": (
         "SELECT id, reason, changed_at_ms, (extract(epoch FROM now()) * 1000)::bigint AS now_ms,"
         " coalesce((nullif(body, '')::json->'spec'->>'grace_seconds')::int, 30) AS grace_seconds"

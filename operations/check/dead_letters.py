@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from operations.check.causes import BIND, POD_FACTS, QUEUED
-from operations.check.model import Evidence, Findings, Record, Row
-from operations.check.order import foreign
+from operations.check.model import Evidence, Findings, Record, Row, foreign
 from operations.check.states import HOLDING
 
 ON_THE_WAY: Final = frozenset({"quota", "placement", "binder"})
@@ -51,7 +50,7 @@ def _last_of_each(evidence: Evidence) -> list[Record]:
     """The newest record of each type about each workload: a later one makes up for a lost one."""
     last: dict[tuple[str, str], Record] = {}
     for record in evidence.log.records:
-        if not foreign(record) and record.type in STARTS | OF_AN_ATTEMPT:
+        if not foreign(record.topic) and record.type in STARTS | OF_AN_ATTEMPT:
             last[record.subject, record.type] = record
     return list(last.values())
 

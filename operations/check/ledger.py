@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from operations.check.causes import BIND, POD_ENDS, RESIZE_ENDS
+from operations.check.causes import BIND, POD_ENDS, POD_FACTS, RESIZE_ENDS, attempt_of
 from operations.check.model import Evidence, Findings, Payload
 from operations.check.replay import HOLDS, closed
 
@@ -201,32 +201,27 @@ def check_capacity(evidence: Evidence) -> Findings:
 def check_pods_gone(evidence: Evidence) -> Findings:
     """I5 from the log: devices are given back only when the pods on them are known to be gone."""
     findings = Findings()
-    commanded = {
-        (record.payload["workload_id"], record.payload["attempt"])
-        for record in evidence.log.of(BIND)
-    }
-    gone = {
-        (record.payload["workload_id"], record.payload["attempt"])
-        for record in evidence.log.of(*POD_ENDS)
-    }
-    for record in evidence.log.on("workload.facts.v1"):
+    log = evidence.log
+    commanded = set(map(attempt_of, log.of(BIND)))
+    gone = set(map(attempt_of, log.of(*POD_ENDS)))
+    if not log.whole("pod.facts.v1"):  # an end is there if something of before it is
+        commanded &= set(map(attempt_of, log.of(*POD_FACTS)))
+    for record in log.on("workload.facts.v1"):
         for holder in closed(record):
             findings.checked += 1
-            if holder in commanded and holder not in gone and evidence.log.covered(record):
+            if holder in commanded and holder not in gone and log.covered(record):
                 findings.add(
                     holder[0],
                     f"attempt {holder[1]} was released, but its pods were never seen to end",
                 )
-    _check_shrunk(findings, evidence)
+    if log.whole("pod.facts.v1"):
+        _check_shrunk(findings, evidence)
     return findings
 
 
 def _check_shrunk(findings: Findings, evidence: Evidence) -> None:
     """A gang gives devices back only when the binder has answered as many resizes."""
-    answers = Counter(
-        (record.payload["workload_id"], record.payload["attempt"])
-        for record in evidence.log.of(*RESIZE_ENDS)
-    )
+    answers = Counter(map(attempt_of, evidence.log.of(*RESIZE_ENDS)))
     pods: dict[tuple[str, int], int] = {}
     shrunk: Counter[tuple[str, int]] = Counter()
     for record in evidence.log.on("workload.facts.v1"):

@@ -1,26 +1,24 @@
-"""The quota tree as the log tells it, and what may be used at a time.
+"""The quota tree as the log tells it, and what may be used when it holds.
 
 A queue may use its nominal quota and, in a cohort, borrow up to its limit; a cohort has a pool of
 its own, may use what its members lend it, and borrows from the cohort above. A placement must fit
-every level at which it is counted: what a node never lends does not count above it. A fact
-about quota and a placement travel on different topics, so for `GRACE_MS` around a change the more
-generous of both limits holds.
+every level at which it is counted: what a node never lends does not count above it. Documents hold
+by the order in which placement took them up (`quota_order`), never by a clock; where the order of
+a change and a placement is not known, the more generous of both limits holds.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from operations.check.model import Payload, Record
+from operations.check.model import Payload
 
 UNITS: Final = ("gpu_milli", "cpu_milli", "memory_mib")
 UNLIMITED: Final = 1 << 62
-GRACE_MS: Final = 10_000
-EARLY_MS: Final = 2_000
-"""A limit may be charged against a little before the time its fact carries."""
+Change = tuple[Payload, int]
+"""A document and the unit of work in which placement took it up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,39 +92,45 @@ class Tree:
 
 @dataclass(slots=True, kw_only=True)
 class Limits:
-    """Trees by the time from which they hold."""
+    """Documents, and from which unit of work to which they hold."""
 
-    starts_ms: Sequence[int] = ()
-    trees: Sequence[Tree] = ()
-    _names: set[str] = field(default_factory=set)
+    spans: Sequence[tuple[Payload, int, int]] = ()
+    _trees: dict[tuple[int, ...], Tree] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, changes: Iterable[Record]) -> Limits:
-        """The history of the tree from the facts `QuotaChanged`."""
-        spans = list(_spans(list(changes)))
-        starts = sorted({edge for _, start, end in spans for edge in (start, end)})
-        trees = [
-            tree_of([document for document, start, end in spans if start <= moment < end])
-            for moment in starts
-        ]
-        return cls(starts_ms=starts, trees=trees)
+    def of(cls, changes: Iterable[Change]) -> Limits:
+        """The history of the tree from the facts `QuotaChanged`, in their order."""
+        return cls(spans=list(_spans(list(changes))))
 
     def broken(
         self,
-        time_ms: int,
+        units: tuple[int, int],
         used: Mapping[tuple[str, str, str], int],
         entry: tuple[str, str, Payload],
     ) -> Iterator[str]:
-        """What the placement `entry` (queue, flavor, charge), already in `used`, breaks."""
+        """What the placement `entry` (queue, flavor, charge), already in `used`, breaks.
+
+        `units`: it was made in one of these units of work, from the first to the last.
+        """
         queue, flavor, charge = entry
-        index = bisect_right(self.starts_ms, time_ms) - 1
-        tree = self.trees[index] if index >= 0 else None
-        if tree is None or queue not in tree.documents:
+        tree = self._tree(*units)
+        if queue not in tree.documents:
             yield f"queue {queue} had no quota at that time"
             return
         for unit in UNITS:
             if charge.get(unit, 0) > 0:
                 yield from _broken_path(tree, (queue, flavor, unit), charge[unit], used)
+
+    def _tree(self, first: int, last: int) -> Tree:
+        """All documents that may have been in force then."""
+        held = tuple(
+            index
+            for index, (_, start, end) in enumerate(self.spans)
+            if start <= last and end >= first
+        )
+        if held not in self._trees:
+            self._trees[held] = tree_of([self.spans[index][0] for index in held])
+        return self._trees[held]
 
 
 def _broken_path(
@@ -147,13 +151,13 @@ def _broken_path(
         name = parent
 
 
-def _spans(changes: list[Record]) -> Iterator[tuple[Payload, int, int]]:
+def _spans(changes: list[Change]) -> Iterator[tuple[Payload, int, int]]:
+    """In the unit of a change the document before it may still hold."""
     following: dict[str, int] = {}
-    for record in reversed(changes):
-        name = record.payload["name"]
-        end = following.get(name, UNLIMITED)
-        yield record.payload, record.time_ms - EARLY_MS, min(end + GRACE_MS, UNLIMITED)
-        following[name] = record.time_ms
+    for document, unit in reversed(changes):
+        name = document["name"]
+        yield document, unit, following.get(name, UNLIMITED)
+        following[name] = unit
 
 
 def tree_of(documents: list[Payload]) -> Tree:

@@ -1,22 +1,25 @@
 """Reads the whole Kafka log of one prefix, and goes on from there when asked again.
 
 Plain aiokafka with `assign` from the earliest offset; nothing is committed and no group is
-joined, so reading never disturbs a service.
+joined, so reading never disturbs a service. A record that cannot be read is stepped over and
+noted: anyone who may write to a topic of a team may write one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from sys import intern
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Protocol, Self, cast
 
 import msgspec
+from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 
 from operations.check.fields import Fields
-from operations.check.model import CannotCheck, Log, Payload, Place, Record
+from operations.check.model import CannotCheck, Log, Payload, Place, Record, foreign
 
 DEAD_LETTERS: Final = ".dlq"
 NEEDED: Final = frozenset(
@@ -66,6 +69,25 @@ IGNORED: Final = ("usage.facts.", "gpu.facts.")
 _decoder: Final = msgspec.json.Decoder(Fields)
 POLL_MS: Final = 500
 MAX_RECORDS: Final = 5000
+CAREFUL_RECORDS: Final = 2_000
+"""Records read one by one after one that could not be read."""
+REASON_LENGTH_MAX: Final = 200
+UNREADABLE: Final = (
+    CorruptRecordException,
+    UnsupportedCodecError,
+    ValueError,  # a name of a header that is not UTF-8, among others
+    IndexError,
+    struct.error,
+)
+"""What the client raises for a record itself; it gives up the whole batch."""
+
+
+class Unpacking(Protocol):
+    """Unpacks what a consumer of one topic is sent, within bounds."""
+
+    def take_reason(self, partition: int, offset: int) -> str:
+        """Why there is nothing in this place, or ""; told once."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,8 +99,10 @@ class LogReader:
     login: Mapping[str, Any] = field(default_factory=dict)
     """How to connect, as keyword arguments of a client of aiokafka."""
     records: list[Record] = field(default_factory=list)
-    unreadable: int = 0
-    complete: bool = True
+    bounded: Callable[[Any], Unpacking] | None = None
+    """Called with a consumer before it reads a topic of a team; None: all is unpacked whole."""
+    unreadable: dict[Place, str] = field(default_factory=dict)
+    _begins: dict[tuple[str, int], int] = field(default_factory=dict)
     _dead: dict[Place, frozenset[str]] = field(default_factory=dict)
     _next: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -97,47 +121,103 @@ class LogReader:
     async def extend(self, ends_before: dict[tuple[str, int], int]) -> Log:
         """Everything up to the end as it is now; raises CannotCheck as `ends` does."""
         partitions = await self._partitions()
-        async with _Consumer(self.bootstrap, self.login) as consumer:
-            await self._read_on(consumer.kafka, partitions)
+        ours = [one for one in partitions if not foreign(self._short(one.topic))]
+        if ours:
+            async with _Consumer(self.bootstrap, self.login) as consumer:
+                await self._read_together(consumer.kafka, ours)
+        for one in partitions:
+            if one not in ours:
+                await self._read_foreign(one)
         return Log(
             records=self.records,
             ends_before=ends_before,
             dead=dict(self._dead),
-            complete=self.complete,
+            unreadable=self.unreadable,
+            begins=dict(self._begins),
         )
 
-    async def _read_on(self, kafka: Any, partitions: list[Any]) -> None:  # noqa: ANN401  # untyped
+    async def _read_foreign(self, partition: Any) -> None:  # noqa: ANN401  # untyped
+        """What a team has written may unpack to anything, so it is unpacked within bounds."""
+        checks = self.bounded is None  # what was unpacked before has no checksum any more
+        async with _Consumer(self.bootstrap, self.login, check_crcs=checks) as consumer:
+            unpacking = self.bounded(consumer.kafka) if self.bounded is not None else None
+            for one, end in (await self._places(consumer.kafka, [partition])).items():
+                await self._read_alone(consumer.kafka, one, end, unpacking)
+
+    async def _places(self, kafka: Any, partitions: list[Any]) -> dict[Any, int]:  # noqa: ANN401
+        """Seek each to where its reading goes on; those that have more, with their ends."""
         kafka.assign(partitions)
         ends = await kafka.end_offsets(partitions)
         begins = await kafka.beginning_offsets(partitions)
-        behind = set()
         for one in partitions:
-            self.complete &= begins[one] == 0
-            start = max(self._next.get((self._short(one.topic), one.partition), 0), begins[one])
-            kafka.seek(one, start)
-            if start < ends[one]:
-                behind.add(one)
-        while behind:
-            batches = await kafka.getmany(*behind, timeout_ms=POLL_MS, max_records=MAX_RECORDS)
-            for one, batch in batches.items():
-                self._take(self._short(one.topic), batch)
-            for one in list(behind):
-                position = await kafka.position(one)
-                self._next[self._short(one.topic), one.partition] = position
-                if position >= ends[one]:
-                    behind.discard(one)
+            place = self._place(one)
+            # What was read before it was removed is known.
+            self._begins.setdefault(place, begins[one])
+            self._next[place] = max(self._next.get(place, 0), begins[one])
+            kafka.seek(one, self._next[place])
+        return {one: ends[one] for one in partitions if self._next[self._place(one)] < ends[one]}
 
-    def _take(self, topic: str, batch: Iterable[Any]) -> None:
+    async def _read_together(self, kafka: Any, partitions: list[Any]) -> None:  # noqa: ANN401
+        behind = await self._places(kafka, partitions)
+        while behind:
+            try:
+                batches = await kafka.getmany(*behind, timeout_ms=POLL_MS, max_records=MAX_RECORDS)
+            except UNREADABLE:
+                for one, end in behind.items():
+                    await self._read_alone(kafka, one, end, None)
+                return
+            for one, batch in batches.items():
+                self._take(one, batch, None)
+            for one in list(behind):
+                position = self._next[self._place(one)] = await kafka.position(one)
+                if position >= behind[one]:
+                    del behind[one]
+
+    async def _read_alone(
+        self,
+        kafka: Any,  # noqa: ANN401  # untyped
+        one: Any,  # noqa: ANN401
+        end: int,
+        unpacking: Unpacking | None,
+    ) -> None:
+        """Read one partition; what cannot be read is stepped over, record by record."""
+        place = self._place(one)
+        careful = 0
+        kafka.seek(one, self._next[place])
+        while self._next[place] < end:
+            count = 1 if careful else MAX_RECORDS
+            careful = max(0, careful - 1)
+            try:
+                batches = await kafka.getmany(one, timeout_ms=POLL_MS, max_records=count)
+            except UNREADABLE as error:
+                if count == 1:
+                    self._set_aside(one, self._next[place], f"{type(error).__name__}: {error}")
+                    self._next[place] += 1
+                careful = CAREFUL_RECORDS
+                kafka.seek(one, self._next[place])
+                continue
+            self._take(one, batches.get(one, ()), unpacking)
+            self._next[place] = await kafka.position(one)
+
+    def _take(self, one: Any, batch: Iterable[Any], unpacking: Unpacking | None) -> None:  # noqa: ANN401
+        topic = self._short(one.topic)
         for message in batch:
-            if topic.endswith(DEAD_LETTERS):
+            reason = unpacking.take_reason(one.partition, message.offset) if unpacking else ""
+            if reason:
+                self._set_aside(one, message.offset, reason)
+            elif topic.endswith(DEAD_LETTERS):
                 place, reader = dead_place(message)
                 self._dead[place] = self._dead.get(place, frozenset()) | {reader}
-                continue
-            record = decode(topic, message)
-            if record is None:
-                self.unreadable += 1
-            else:
+            elif (record := decode(topic, message)) is not None:
                 self.records.append(record)
+            else:
+                self._set_aside(one, message.offset, "it is no event")
+
+    def _set_aside(self, one: Any, offset: int, reason: str) -> None:  # noqa: ANN401  # untyped
+        self.unreadable[*self._place(one), offset] = " ".join(reason.split())[:REASON_LENGTH_MAX]
+
+    def _place(self, one: Any) -> tuple[str, int]:  # noqa: ANN401  # untyped
+        return self._short(one.topic), one.partition
 
     async def _partitions(self) -> list[Any]:
         """Every partition under the prefix, as the broker describes them now."""
@@ -175,12 +255,15 @@ class LogReader:
 class _Consumer:
     """A consumer without a group, stopped at the end of the block."""
 
-    def __init__(self, bootstrap: str, login: Mapping[str, Any]) -> None:
+    def __init__(
+        self, bootstrap: str, login: Mapping[str, Any], *, check_crcs: bool = True
+    ) -> None:
         from aiokafka import AIOKafkaConsumer
 
         self.kafka = AIOKafkaConsumer(
             bootstrap_servers=bootstrap,
             **login,
+            check_crcs=check_crcs,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             fetch_max_bytes=64 << 20,
@@ -196,7 +279,11 @@ class _Consumer:
 
 
 def decode(topic: str, message: Any) -> Record | None:  # noqa: ANN401  # untyped library
-    """One record; None when it is no event (the services send those to the dead letters)."""
+    """One record; None when it is no event (the services send those to the dead letters).
+
+    Of what a team has written only the id counts: all else may be anything, of any size.
+    """
+    theirs = foreign(topic)
     try:
         headers = {name: value.decode() for name, value in message.headers}
         kind = headers["ce_type"]
@@ -205,13 +292,13 @@ def decode(topic: str, message: Any) -> Record | None:  # noqa: ANN401  # untype
             partition=message.partition,
             offset=message.offset,
             id=headers["ce_id"],
-            type=intern(kind),
-            source=intern(headers["ce_source"]),
-            sequence=int(headers.get("ce_sequence", "0")),
-            time_ms=_time_ms(headers["ce_time"]),
-            causation_id=headers.get("ce_causationid", ""),
-            subject=intern(headers.get("ce_subject", "")),
-            payload=_payload(message.value) if kind in NEEDED else {},
+            type=kind if theirs else intern(kind),
+            source="" if theirs else intern(headers["ce_source"]),
+            sequence=0 if theirs else int(headers.get("ce_sequence", "0")),
+            time_ms=0 if theirs else _time_ms(headers["ce_time"]),
+            causation_id="" if theirs else headers.get("ce_causationid", ""),
+            subject="" if theirs else intern(headers.get("ce_subject", "")),
+            payload=_payload(message.value) if kind in NEEDED and not theirs else {},
             redriven="redriven_from" in headers,
         )
     except (KeyError, ValueError, AttributeError, msgspec.DecodeError):

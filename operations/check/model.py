@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 Row = Mapping[str, Any]
 Payload = dict[str, Any]
 Place = tuple[str, int, int]
 """Topic, partition and offset."""
+SUBMIT: Final = "muster.submit.workload.v1"
+"""All that a team may send."""
 _Index = dict[str, list["Record"]]
 
 
@@ -96,9 +98,20 @@ class Log:
     ends_before: dict[tuple[str, int], int] = field(default_factory=dict)
     dead: Mapping[Place, frozenset[str]] = field(default_factory=dict)
     """Services that set a record aside, by its place: every record in the dead letters."""
-    complete: bool = True
-    """False once retention has removed the beginning: then a cause may be gone."""
+    unreadable: Mapping[Place, str] = field(default_factory=dict)
+    """Why nothing is known of a record, by its place."""
+    begins: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """First offset that is left, where retention has removed some; by topic and partition."""
     _index: tuple[_Index, _Index] | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was removed: where it was, a cause may be gone."""
+        return not any(self.begins.values())
+
+    def whole(self, topic: str) -> bool:
+        """Whether all of a topic is there."""
+        return not any(begin for (name, _), begin in self.begins.items() if name == topic)
 
     def covered(self, record: Record) -> bool:
         """Whether it was there before the snapshot, so that rows and causes must be known."""
@@ -120,6 +133,11 @@ class Log:
         return self._index
 
 
+def foreign(topic: str) -> bool:
+    """Whether a team writes it: nothing in its headers can be trusted."""
+    return topic.startswith("submission-")
+
+
 def _index(records: Iterable[Record]) -> tuple[_Index, _Index]:
     """First copies by type and by topic."""
     seen: set[tuple[str, str]] = set()
@@ -127,7 +145,8 @@ def _index(records: Iterable[Record]) -> tuple[_Index, _Index]:
     by_topic: _Index = {}
     for record in records:
         key = (record.topic, record.id)
-        if key not in seen:
+        forged = foreign(record.topic) and record.type != SUBMIT
+        if key not in seen and not forged:
             seen.add(key)
             by_type.setdefault(record.type, []).append(record)
             by_topic.setdefault(record.topic, []).append(record)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from operations.check.model import Evidence, Findings, Record, Row
+from operations.check.model import Evidence, Findings, Record, Row, foreign
 
 
 def check_order(evidence: Evidence) -> Findings:
@@ -14,7 +14,7 @@ def check_order(evidence: Evidence) -> Findings:
     last: dict[tuple[str, str, int], Record] = {}
     seen: set[tuple[str, str]] = set()
     for record in evidence.log.records:
-        ordered = record.sequence > 0 and not foreign(record) and not record.redriven
+        ordered = record.sequence > 0 and not foreign(record.topic) and not record.redriven
         if not ordered or (record.topic, record.id) in seen:
             continue
         seen.add((record.topic, record.id))
@@ -28,11 +28,6 @@ def check_order(evidence: Evidence) -> Findings:
             )
         last[key] = record
     return findings
-
-
-def foreign(record: Record) -> bool:
-    """Whether a team wrote it: nothing in its headers can be trusted."""
-    return record.topic.startswith("submission-")
 
 
 def _producer(record: Record, owner: Row | None) -> str:
@@ -53,12 +48,15 @@ def check_equality(evidence: Evidence) -> Findings:
 
 def _check_published(findings: Findings, evidence: Evidence, logged: dict[str, set[str]]) -> None:
     acked = {(row["schema"], row["shard"]): row["acked_seq"] for row in evidence.rows["watermark"]}
+    first = _first_left(evidence)
     for row in evidence.rows["outbox"]:
         if row["topic"].endswith(".dlq"):
             continue
         findings.checked += 1
         published = row["seq"] <= acked.get((row["schema"], row["shard"]), 0)
-        if published and row["event_id"] not in logged[row["topic"]]:
+        if not published or row["event_id"] in logged[row["topic"]]:
+            continue
+        if not _was_removed(evidence, first, row):
             findings.add(
                 row["event_id"],
                 f"{row['schema']}/{row['shard']} sequence {row['seq']} is acknowledged, but "
@@ -66,18 +64,36 @@ def _check_published(findings: Findings, evidence: Evidence, logged: dict[str, s
             )
 
 
+def _first_left(evidence: Evidence) -> dict[tuple[str, str, str, int], int]:
+    """Lowest sequence that each shard has left in each partition of the log."""
+    first: dict[tuple[str, str, str, int], int] = {}
+    logged = {(one.topic, one.id) for one in evidence.log.records}
+    for row in evidence.rows["outbox"]:
+        key = row["schema"], row["shard"], row["topic"], row["partition"]
+        if (row["topic"], row["event_id"]) in logged:
+            first[key] = min(first.get(key, row["seq"]), row["seq"])
+    return first
+
+
+def _was_removed(
+    evidence: Evidence, first: dict[tuple[str, str, str, int], int], row: Row
+) -> bool:
+    """Whether retention took it: it stood before all that its partition has left of its shard."""
+    if not evidence.log.begins.get((row["topic"], row["partition"])):
+        return False
+    left = first.get((row["schema"], row["shard"], row["topic"], row["partition"]))
+    return left is None or row["seq"] < left
+
+
 def _check_known(findings: Findings, evidence: Evidence) -> None:
     written = {(row["topic"], row["event_id"]) for row in evidence.rows["outbox"]}
-    oldest: dict[str, int] = {}
-    for row in evidence.rows["outbox"]:
-        oldest[row["schema"]] = min(oldest.get(row["schema"], row["seq"]), row["seq"])
-    schemas = {row["schema"] for row in evidence.rows["watermark"]}
+    oldest = _oldest(evidence)
     for record in evidence.log.records:
-        schema = "" if foreign(record) else record.source.split("/", 1)[0]
+        schema = "" if foreign(record.topic) else record.source.split("/", 1)[0]
         if (
-            schema not in schemas
+            schema not in oldest
             or not evidence.log.covered(record)
-            or record.sequence < oldest.get(schema, 1)
+            or record.sequence < oldest[schema]
         ):
             continue
         findings.checked += 1
@@ -87,6 +103,22 @@ def _check_known(findings: Findings, evidence: Evidence) -> None:
                 f"{record.topic}[{record.partition}]@{record.offset} says it is of {schema}, "
                 f"whose outbox does not have it",
             )
+
+
+def _oldest(evidence: Evidence) -> dict[str, int]:
+    """By schema, the sequence from which on the outboxes of all its shards are whole.
+
+    Days of an outbox are dropped whole; of a shard that has been idle since, nothing is left.
+    """
+    first: dict[tuple[str, str], int] = {}
+    for row in evidence.rows["outbox"]:
+        key = row["schema"], row["shard"]
+        first[key] = min(first.get(key, row["seq"]), row["seq"])
+    oldest: dict[str, int] = {}
+    for row in evidence.rows["watermark"]:
+        begin = first.get((row["schema"], row["shard"]), row["acked_seq"] + 1)
+        oldest[row["schema"]] = max(oldest.get(row["schema"], 0), begin)
+    return oldest
 
 
 def _check_dense(findings: Findings, evidence: Evidence) -> None:

@@ -55,7 +55,7 @@ def check_preemption(evidence: Evidence) -> Findings:
         elif payload:
             if record.type == EVICTED and payload.get("reason") in ("preempted", "moved"):
                 findings.checked += 1
-                _check_victim(findings, story, payload)
+                _check_victim(findings, evidence, story, payload)
             elif record.type == PLACED:
                 _check_room(findings, story, payload)
             _note(story, payload)
@@ -120,6 +120,8 @@ def _check_rule(findings: Findings, story: _Story, plan: Payload, named: Payload
         findings.add(victim, f"may not be preempted, and plan {plan['plan_id']} took it")
     if named.get("moves_to"):
         return  # It keeps its quota, and goes on.
+    if not {victim, preemptor} <= story.queue.keys() & story.priority.keys():
+        return  # What told of them is not in the log any more.
     same_queue = story.queue.get(victim) == story.queue.get(preemptor)
     theirs, mine = story.priority.get(victim, 0), story.priority.get(preemptor, 0)
     if same_queue and theirs >= mine:
@@ -140,10 +142,12 @@ def is_protected(evidence: Evidence, name: str, at_ms: int) -> bool:
     return protected
 
 
-def _check_victim(findings: Findings, story: _Story, payload: Payload) -> None:
+def _check_victim(findings: Findings, evidence: Evidence, story: _Story, payload: Payload) -> None:
     """Every preempted workload is a victim of an accepted plan, with this attempt."""
     name, preemption = payload["workload_id"], payload.get("preemption") or {}
     plan = story.plans.get(preemption.get("plan_id", ""))
+    if plan is None and not evidence.log.whole("workload.facts.v1"):
+        return
     named = plan.payload.get("victims", ()) if plan is not None else ()
     if (name, payload["attempt"]) not in {(one["workload_id"], one["attempt"]) for one in named}:
         findings.add(name, f"attempt {payload['attempt']} is preempted by no accepted plan")

@@ -9,11 +9,13 @@ violation.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from operations.check.limits import UNITS, Limits
 from operations.check.model import Evidence, Findings, Payload, Record
+from operations.check.quota_order import FACTS, bounds_of, changes_of, known_from, units_of
 
 WHOLE_MILLI: Final = 1000
 HOLDS: Final = frozenset({"muster.workload.placed.v1", "muster.workload.resized.v1"})
@@ -101,10 +103,30 @@ def closed(record: Record) -> list[Holder]:
 def check_quota(evidence: Evidence) -> Findings:
     """I2 from the log: at each placement no node of the quota tree is above its limit."""
     findings = Findings()
-    limits = Limits.of(evidence.log.of("muster.quota.changed.v1"))
+    units = units_of(evidence)
+    cells: dict[int, list[Record]] = defaultdict(list)
+    for record in evidence.log.on(FACTS):
+        cells[record.partition].append(record)
+    for partition, facts in cells.items():
+        changes = changes_of(evidence, units, partition)
+        start = known_from(evidence, changes)
+        if start is not None:
+            _check_cell(findings, evidence, facts, units, (Limits.of(changes), start))
+    return findings
+
+
+def _check_cell(
+    findings: Findings,
+    evidence: Evidence,
+    facts: list[Record],
+    units: Mapping[str, int],
+    known: tuple[Limits, int],
+) -> None:
+    """Each placement of one cell against the limits, where they are known from a unit on."""
+    limits, start = known
     used: dict[tuple[str, str, str], int] = defaultdict(int)
     open_: dict[Holder, tuple[str, str, Payload]] = {}
-    for record in evidence.log.on("workload.facts.v1"):
+    for record, bounds in zip(facts, bounds_of(facts, units), strict=True):
         for holder in closed(record):
             if holder in open_:
                 _charge(used, open_.pop(holder), -1)
@@ -119,12 +141,12 @@ def check_quota(evidence: Evidence) -> Findings:
             _charge(used, before, -1)
         open_[holder] = entry
         _charge(used, entry, +1)
-        if before is not None and not _larger(entry[2], before[2]):
+        shrinks = before is not None and not _larger(entry[2], before[2])
+        if shrinks or bounds[0] < start or not evidence.log.covered(record):
             continue  # a gang that shrinks may do so above a limit that was lowered
         findings.checked += 1
-        for problem in limits.broken(record.time_ms, used, entry):
+        for problem in limits.broken(bounds, used, entry):
             findings.add(payload["workload_id"], f"placed above quota: {problem}")
-    return findings
 
 
 def _larger(charge: Payload, before: Payload) -> bool:

@@ -21,6 +21,7 @@ from operations.check.preemption import check_liveness, check_preemption
 from operations.check.quota_rows import check_quota_rows
 from operations.check.replay import check_devices, check_gangs, check_quota
 from operations.check.reserved_room import check_reserved_room
+from operations.check.unreadable import check_unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,7 @@ INVARIANTS: Final = (
     ),
     Invariant(id="I18", what="no work on a GPU out of service", checks=(check_device_health,)),
     Invariant(id="I19", what="used + unused + unmeasured = charged", checks=(_sql("I19"),)),
+    Invariant(id="I21", what="what cannot be read is set aside", checks=(check_unreadable,)),
 )
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 
+from deploy.local.database_server import DatabaseServer
+from operations.check.model import Row
 from shared.adapters.kafka.topics import create_topics
 from shared.adapters.postgres.pool import Database as Pool
 from shared.events.topics import TOPICS
 from shared.ports.kafka_access import KafkaAccess
-from tests.fixtures.servers import Database
+from tests.fixtures.servers import TEMPLATE, Database
 from tests.support.chain import Chain
+from tests.support.checker import read
 from tests.support.gateway import Gateway, running_gateway
+from tests.unit.operations.world import healthy
 
 
 @pytest.fixture
@@ -36,3 +41,12 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
     pool = Pool(database.url("placement"))
     yield pool
     await pool.close()
+
+
+@pytest.fixture(scope="session")
+def clean_rows(postgres: DatabaseServer) -> Iterator[dict[str, Sequence[Row]]]:
+    """Rows of the checker's healthy world, read once from a real database."""
+    name = f"test_check_rows_{os.getpid()}"
+    postgres.create_database(name, TEMPLATE)
+    yield read(Database(postgres, name), healthy()).rows
+    postgres.drop_database(name)

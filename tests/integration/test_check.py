@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-from aiokafka import AIOKafkaProducer
 
 from operations.check.database import read_rows
 from operations.check.model import CannotCheck, Record
@@ -17,7 +16,7 @@ from shared.adapters.kafka.topics import create_topics
 from shared.events.topics import TOPICS
 from shared.ports.kafka_access import KafkaAccess
 from tests.fixtures.servers import Database
-from tests.support.checker import read, violated
+from tests.support.checker import produce, read, violated
 from tests.unit.operations import world as w
 from tests.unit.operations.world import ONE, TWO, World, healthy
 
@@ -261,10 +260,10 @@ def test_the_command_reads_the_real_log_and_exits_with_one_on_a_violation(
     world = healthy()
     database.execute("BEGIN", *world.sql, "COMMIT")
     asyncio.run(create_topics(KafkaAccess(bootstrap=kafka), topic_prefix, TOPICS))
-    asyncio.run(_produce(kafka, topic_prefix, world.records))
+    asyncio.run(produce(kafka, topic_prefix, world.records))
 
     clean = _command(database, kafka, topic_prefix)
-    asyncio.run(_produce(kafka, topic_prefix, [_forged(world)]))
+    asyncio.run(produce(kafka, topic_prefix, [_forged(world)]))
     broken = _command(database, kafka, topic_prefix)
 
     assert (clean.returncode, broken.returncode) == (0, 1), clean.stdout + clean.stderr
@@ -289,26 +288,3 @@ def _command(database: Database, kafka: str, prefix: str) -> subprocess.Complete
         check=False,
         timeout=60,
     )
-
-
-async def _produce(kafka: str, prefix: str, records: list[Record]) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=kafka, acks="all")
-    await producer.start()
-    try:
-        for one in records:
-            await producer.send_and_wait(
-                f"{prefix}.{one.topic}",
-                json.dumps(one.payload).encode(),
-                partition=one.partition,
-                headers=[
-                    ("ce_id", one.id.encode()),
-                    ("ce_type", one.type.encode()),
-                    ("ce_source", one.source.encode()),
-                    ("ce_sequence", str(one.sequence).encode()),
-                    ("ce_causationid", one.causation_id.encode()),
-                    ("ce_subject", one.subject.encode()),
-                    ("ce_time", b"2026-01-01T00:00:00.000Z"),
-                ],
-            )
-    finally:
-        await producer.stop()

@@ -1,14 +1,10 @@
 """The checker finds each violation planted in the log, by the invariant that forbids it."""
 
-import asyncio
 import dataclasses
-import os
 from collections.abc import Callable
 
 import pytest
 
-from operations.check.database import read_rows
-from tests.fixtures.servers import Database
 from tests.support.checker import violated
 from tests.unit.operations import world as w
 from tests.unit.operations.world import NO, ONE, TWO, World, healthy
@@ -151,20 +147,6 @@ LOG_PLANTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def clean_rows(postgres):
-    """Rows of the healthy world, read once from a real database for all plants in the log."""
-    name = f"test_check_rows_{os.getpid()}"
-    postgres.create_database(name, "muster_template")
-    yield asyncio.run(_fill_and_read(Database(postgres, name)))
-    postgres.drop_database(name)
-
-
-async def _fill_and_read(database: Database) -> dict:
-    database.execute("BEGIN", *healthy().sql, "COMMIT")
-    return await read_rows(database.url())
-
-
 @pytest.mark.parametrize("plant", LOG_PLANTS)
 def test_what_is_planted_in_the_log_is_found(clean_rows, plant: str):
     expected, change = LOG_PLANTS[plant]
@@ -192,3 +174,25 @@ def test_a_copy_in_the_log_is_no_violation(clean_rows):
     ]
 
     assert violated(world.evidence(clean_rows)) == {}
+
+
+@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
+def test_a_clock_that_steps_is_no_violation(clean_rows, step_ms: int):
+    """Quota holds by the order in which placement took it up."""
+    world = healthy()
+    _change("quota.changed", time_ms=w.START_MS + step_ms)(world)
+
+    assert violated(world.evidence(clean_rows)) == {}
+
+
+def test_a_limit_holds_from_the_unit_in_which_it_was_taken_up(clean_rows):
+    """The last fact is of unit 9, the lower limit of unit 8, whatever their clocks say."""
+    world = healthy()
+    _append("workload.placed", _placed(TWO, w.placement(w.pod(0), w.pod(1))), cause=2)(world)
+    lowered = {**world.records[1].payload, "version": 2, "flavors": []}
+    record = world.tell("quota-agent", "quota.facts.v1", "quota.changed", lowered, in_outbox=False)
+    units = [{"event_id": record.id, "unit": 8}, {"event_id": world.records[2].id, "unit": 9}]
+
+    assert "I2" in violated(world.evidence({**clean_rows, "quota_units": units}))
+    units[0]["unit"] = 10
+    assert "I2" not in violated(world.evidence({**clean_rows, "quota_units": units}))

@@ -5,7 +5,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from operations.check.limits import Limits, tree_of
-from operations.check.model import Record
 from shared.core.model.amounts import FIELDS
 from shared.core.model.units import UNLIMITED, Resources
 from shared.core.quota.attainable import Attainable
@@ -253,7 +252,7 @@ def test_the_checker_finds_exactly_what_the_tree_refuses(charges, left, right):
     more = [("apply", "left", "top", left), ("apply", "s", "right", right)]
     for step in [("apply", "top", "", {}), *START, *more]:
         played.play(step)
-    limits = Limits.of([told(one) for one in played.reference.documents.values()])
+    limits = Limits.of([(told(one), 0) for one in played.reference.documents.values()])
 
     for queue, request in charges:
         before = len(played.held["charge"])
@@ -267,7 +266,7 @@ def test_the_checker_finds_exactly_what_the_tree_refuses(charges, left, right):
             for index, unit in enumerate(FIELDS)
         }
         entry = (queue, "h100", dict(zip(FIELDS, request, strict=True)))
-        assert charged == (not list(limits.broken(10_000, used, entry)))
+        assert charged == (not list(limits.broken((0, 0), used, entry)))
         if not charged:
             played.reference.charge(queue, "h100", request, -1)
 
@@ -278,7 +277,7 @@ def test_the_checker_works_out_the_limits_of_the_ledger(top, left, q, s):
     more = [("apply", "left", "top", left), ("apply", "q", "deep", q), ("apply", "s", "left", s)]
     for step in [("apply", "top", "", top), *START, *more]:
         played.play(step)
-    tree = tree_of([told(one).payload for one in played.reference.documents.values()])
+    tree = tree_of([told(one) for one in played.reference.documents.values()])
 
     for name in played.reference.documents:
         node = played.tree.node(name)
@@ -303,17 +302,7 @@ def told(document):
     fact = QuotaChanged(
         name=document.name, kind=document.kind, parent=document.parent, flavors=tuple(quota)
     )
-    return Record(
-        topic="quota.facts.v1",
-        partition=0,
-        offset=0,
-        id=document.name,
-        type="muster.quota.changed.v1",
-        source="quota",
-        sequence=1,
-        time_ms=0,
-        payload=msgspec.to_builtins(fact),
-    )
+    return msgspec.to_builtins(fact)
 
 
 def resources(units):

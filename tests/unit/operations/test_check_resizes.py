@@ -1,9 +1,10 @@
 """The checker follows gangs that change their size while they run."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from operations.check.ledger import check_pods_gone
-from operations.check.model import Evidence, Log, Record
+from operations.check.model import Evidence, Log, Record, Row
 from operations.check.replay import check_devices, check_gangs, check_quota
 
 ONE, TWO = "w" + "a" * 26, "w" + "b" * 26
@@ -58,7 +59,12 @@ def answer(number: int) -> tuple[str, dict[str, Any]]:
 def evidence(*told: tuple[str, dict[str, Any]]) -> Evidence:
     records = [record(number, *one) for number, one in enumerate(told)]
     ends = {(one.topic, one.partition): len(records) for one in records}
-    return Evidence(rows={}, log=Log(records=records, ends_before=ends), acknowledged=frozenset())
+    read = {"topic": "quota.facts.v1", "partition": 0, "next_offset": len(records)}
+    rows: dict[str, Sequence[Row]] = {
+        "quota_units": [],
+        "consumer_offset": [{"schema": "placement", **read}],
+    }
+    return Evidence(rows=rows, log=Log(records=records, ends_before=ends))
 
 
 def details(check: Any, *told: tuple[str, dict[str, Any]]) -> list[str]:

@@ -230,6 +230,7 @@ def healthy() -> World:
         ),
         "INSERT INTO admission.consumer_offset VALUES ('0', 'submission.commands.v1', 0, 3)",
         "INSERT INTO placement.consumer_offset VALUES ('0', 'queue.facts.v1', 0, 3)",
+        "INSERT INTO placement.consumer_offset VALUES ('0', 'quota.facts.v1', 0, 1)",
     ]
     return world
 
