@@ -58,7 +58,7 @@ lock: setup ## Pin the newest allowed dependencies, with hashes
 	$(COMPILE) --upgrade --output-file requirements-dev.txt requirements-dev.in
 
 # ── the system on this machine ────────────────────────────────────────────────
-.PHONY: up down purge status logs demo observe backup restore
+.PHONY: up down purge status logs demo alert-test observe backup restore
 up: setup ## Start broker, database and all services in .muster/; CLUSTER=kube: on a real API server; BACKUP=1: keep every commit
 	@$(ON_KUBE) $(if $(BACKUP),MUSTER_KEEP_COMMITS=1) $(LOCAL) up
 backup: setup ## Take a base backup of the database of a system that is up
@@ -75,6 +75,8 @@ logs: setup ## Follow a process: make logs s=placement
 	@$(LOCAL) logs $(s)
 demo: setup ## Start it and tell a story of three minutes; QUICK=1: 2,000 workloads and a report
 	@$(LOCAL) demo $(if $(QUICK),--quick)
+alert-test: setup ## See every alert fire and end, by a real Prometheus and Alertmanager, in a run with faults: four minutes
+	MUSTER_OBSERVE=required $(BIN)/python -m pytest -s tests/observe/test_every_alert.py
 observe: setup ## Start Prometheus with Muster's rules beside it, and Alertmanager where it is installed; Ctrl-C ends both
 	@$(BIN)/python -m deploy.observe $(if $(AGENT),--agent $(AGENT))
 

@@ -130,7 +130,7 @@ class MonitoringHandler:
         return (*APART, *self._actions)
 
     def expositions(self) -> Mapping[str, Callable[[], str]]:
-        """Who holds each GPU."""
+        """What work holds each GPU."""
         return {holders.PATH: lambda: holders.exposition(self.memory, self.team)}
 
     async def load(self, reader: Reader) -> None:

@@ -130,7 +130,7 @@ def _exposes(agent: AgentProcess) -> bool:
 
 def _agent(system: LocalSystem, folder: Path, state: dict[str, Any]) -> AgentProcess:
     access = system.kafka.access("fleet")
-    more = {**access.variables(), "MUSTER_AGENT_REPORTS": "usage"}
+    more = {**access.variables(), "MUSTER_AGENT_REPORTS": "usage", "MUSTER_USAGE_SECONDS": "2"}
     return AgentProcess(access.bootstrap, "muster", folder, state, **more)
 
 
@@ -150,16 +150,23 @@ async def organise(
     await stage.until("SELECT count(*) FROM placement.node", 3, 60)
 
 
-async def submit(  # what differs between the works of a test
-    stage: Stage, name: str, gpus: int, *, use: int = 90, pods: int = 1, queue: str = ""
+async def submit(
+    stage: Stage,
+    name: str,
+    gpus: int,
+    *,
+    use: int = 90,
+    pods: int = 1,
+    queue: str = "",
+    kind: WorkloadKind = WorkloadKind.TRAINING,
 ) -> str:
-    """Submit training work that uses so much of its GPUs; its id."""
+    """Submit work that uses so much of its GPUs; its id."""
     identifier = workload_id(TEAM, name)
     await machine(stage, f"workloads/{identifier}/use", percent=str(use))
     pod_set = PodSet(count=pods, gpu=GpuRequest(count=gpus), cpu_milli=1_000, memory_mib=1_024)
     spec = WorkloadSpec(
         name=name,
-        kind=WorkloadKind.TRAINING,
+        kind=kind,
         pod_sets=(pod_set,),
         queue=queue,
         grace_seconds=1,

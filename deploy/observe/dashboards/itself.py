@@ -113,6 +113,25 @@ ITSELF: Final = Dashboard(
             ),
         ),
         Panel(
+            title="Notifications that wait",
+            description="Notices that are not delivered yet, by destination.",
+            unit=Unit.COUNT,
+            queries=(
+                query("sum by (destination) (muster_notifications_waiting)", "{{destination}}"),
+            ),
+        ),
+        Panel(
+            title="Destinations that fail",
+            description="For how long a destination takes none; 0: it takes all.",
+            unit=Unit.SECONDS,
+            queries=(
+                query(
+                    "max by (destination) (muster_notifications_failing_seconds)",
+                    "{{destination}}",
+                ),
+            ),
+        ),
+        Panel(
             title="Targets that answer",
             description="1 where Prometheus reached the process.",
             unit=Unit.COUNT,

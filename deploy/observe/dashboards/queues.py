@@ -76,15 +76,14 @@ QUEUES: Final = Dashboard(
             ),
         ),
         Panel(
-            title="Borrowed",
-            description="What queues use beyond their own quota; 0 where they do not.",
+            title="Borrowed and lent",
+            description="GPUs that queues use beyond their own quota, and those that others lend.",
             unit=Unit.COUNT,
             queries=(
                 query(
-                    f"sum by (queue) (clamp_min(muster_quota_used_gpus{{{FLAVOR}}}"
-                    f" - on (queue, flavor) muster_quota_nominal_gpus{{{FLAVOR}}}, 0))",
-                    "{{queue}}",
+                    f"sum by (queue) (muster_quota_borrowed_gpus{{{FLAVOR}}})", "{{queue}} borrows"
                 ),
+                query(f"sum by (queue) (muster_quota_lent_gpus{{{FLAVOR}}})", "{{queue}} lends"),
             ),
         ),
         Panel(

@@ -1,4 +1,4 @@
-"""Who holds each GPU, to be joined with what agents read of it; on a path of its own.
+"""What work holds each GPU, to be joined with what agents read of it; on a path of its own.
 
 A series for each share of a GPU: too many for the other gauges, so it is written as text. Slices
 of a GPU in MIG mode are left out: their number, by which an agent names them, is not known here.

@@ -29,8 +29,8 @@ class Scene:
     """Told while their fault lasted."""
     resolved: set[str] = field(default_factory=set)
     """Told to be over after the end of their fault."""
-    told_before: set[str] = field(default_factory=set)
-    """Told before the first fault began."""
+    fired_before: set[str] = field(default_factory=set)
+    """Pending or firing before the first fault began."""
 
     async def told(self, alerts: frozenset[str], status: str, since: int) -> set[str]:
         """Those of the alerts that are told with this status, from a place of the record on."""

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from shared.adapters.kafka.admin_client import Administration
 from shared.adapters.kafka.client import options
-from shared.core.model.nouns import Gpu, Node
+from shared.core.model.nouns import Gpu, Node, WorkloadKind
 from shared.events.envelope import workload_id
 from shared.events.grants import FLEET
 from shared.events.nodes import GpuUsageReported
@@ -23,12 +23,16 @@ from tests.support.work import record
 
 LEAKY: Final = "leaky"
 """A node of its own flavor, whose agent is played here."""
-QUEUES: Final = {TEAM: "default", "small": "default", LEAKY: LEAKY}
+SERVING: Final = "agent-b"
+"""A node with an agent on the stand-in of NVML, of its own flavor, too."""
+QUEUES: Final = {TEAM: "default", "small": "default", LEAKY: LEAKY, SERVING: SERVING}
 HOURS: Final = 7
 """Half an hour to be warm, and six that are judged."""
 MINUTES_BETWEEN: Final = 2
 MIB_PER_HOUR: Final = 2_000
 GPU_MEMORY_MIB: Final = 81_559
+FULL_MIB: Final = 14_000
+"""Of the 15 GiB of a T4."""
 
 
 async def fill(scene: Scene, turn: int) -> str:
@@ -62,15 +66,33 @@ async def held_queue(scene: Scene) -> AsyncIterator[None]:
 @raises("GpuMemoryLeak")
 async def leak(scene: Scene) -> AsyncIterator[None]:
     """What a GPU has used within the last hours; its agent tells of them as if they had been."""
-    gpus = (Gpu(index=0, uuid="GPU-leaky", memory_mib=GPU_MEMORY_MIB),)
-    node = Node(name=LEAKY, flavor=LEAKY, product="", cpu_milli=8_000, memory_mib=8_192, gpus=gpus)
-    await scene.stage.nodes([node])
-    grows = await live.submit(scene.stage, "grows", 1, queue=LEAKY)
-    await scene.stage.reaches(grows, "running", 60)
+    grows = await _on_own_node(scene, LEAKY, WorkloadKind.TRAINING)
     async with _times_of_writers(scene):
         await _tell_past(scene)
         yield
     await scene.stage.command(grows, "cancel")
+
+
+@raises("ServingMemoryLow")
+async def full_memory(scene: Scene) -> AsyncIterator[None]:
+    """What serves fills the memory of its GPU."""
+    serves = await _on_own_node(scene, SERVING, WorkloadKind.INFERENCE)
+    board = scene.live.agents[SERVING].stand_in
+    before = board.state["gpu.0.used_mib"]
+    board.set({"gpu.0.used_mib": FULL_MIB})
+    yield
+    board.set({"gpu.0.used_mib": before})
+    await scene.stage.command(serves, "cancel")
+
+
+async def _on_own_node(scene: Scene, name: str, kind: WorkloadKind) -> str:
+    """Work that runs on a node with one GPU, both of the flavor of this name; its id."""
+    gpus = (Gpu(index=0, uuid=f"GPU-{name}", memory_mib=GPU_MEMORY_MIB),)
+    node = Node(name=name, flavor=name, product="", cpu_milli=8_000, memory_mib=8_192, gpus=gpus)
+    await scene.stage.nodes([node])
+    work = await live.submit(scene.stage, f"on-{name}", 1, queue=name, kind=kind)
+    await scene.stage.reaches(work, "running", 60)
+    return work
 
 
 @asynccontextmanager
