@@ -31,7 +31,7 @@ class Configuration:
     address: str
     key: str
     team: str = ""
-    """The one that is meant, of a user of the cluster who is of several."""
+    """The one that is meant, of a user of the cluster that is of several."""
 
 
 def find(

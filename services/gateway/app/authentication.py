@@ -14,7 +14,7 @@ from services.gateway.http.problems import Problem, unavailable
 from shared.ports.errors import MusterError
 
 TEAM_HEADER: Final = "Muster-Team"
-"""Of a user of the cluster who is of several teams."""
+"""Says which team is meant, of a user of the cluster that is of several."""
 _REFUSED_KEY: Final = "the key is unknown, expired or revoked"
 _REFUSED_LOGIN: Final = (
     "tokens of Kubernetes are not taken here, or the cluster refuses this one: it is expired,"

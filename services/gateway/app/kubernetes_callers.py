@@ -1,4 +1,4 @@
-"""Callers with a bearer token of the cluster: its TokenReview says who, documents say what.
+"""Callers with a bearer token of the cluster: its TokenReview names the user, documents the role.
 
 An answer is trusted for `FRESH_SECONDS`, so a token that ends is refused within that time, and so
 is one of a user that loses its group. Tokens are kept as digests. Tokens that were never good

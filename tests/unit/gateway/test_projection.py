@@ -41,6 +41,7 @@ from shared.events.registry import BY_TOPIC, NAME_BY_TYPE
 from shared.events.workloads import Wire
 
 PASSED_OVER = {
+    "NodesNeeded",
     "WorkloadNominated",
     "NominationWithdrawn",
     "NodesKept",

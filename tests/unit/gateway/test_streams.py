@@ -96,6 +96,7 @@ class World:
             reader=reader,
             clock=self.clock,
             keys=self,
+            kubernetes=None,
             streams=Counter(),
             settings=SimpleNamespace(streams_max=9, team_streams_max=5),
             closing=False,
