@@ -110,4 +110,4 @@ def _service(charge: Json) -> Mapping[str, str]:
 
 
 def _name(charge: Json) -> str:
-    return charge["workload_name"] or charge["workload_id"]
+    return str(charge["workload_name"] or charge["workload_id"])

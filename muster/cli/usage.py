@@ -94,7 +94,7 @@ def usage(  # noqa: PLR0917  # typer's form
 
 
 def _site(client: AsyncClient) -> str:
-    """Who bills: the address of Muster, without its scheme."""
+    """What bills: the address of Muster, without its scheme."""
     return client.address.partition("://")[2].strip("/")
 
 

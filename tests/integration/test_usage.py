@@ -38,6 +38,9 @@ from tests.unit.monitoring import builders as b
 NOON_MS = 20_758 * DAY_MS + DAY_MS // 2
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
+EVENING = DatedPrice(
+    since="2026-11-01T18:00:00Z", microdollars_per_gpu_hour=1_200_000, purchase=Purchase.OWNED
+)
 FULL, HALF = (1_000, 255), (500, 0)
 
 
@@ -105,12 +108,9 @@ async def test_a_made_month_is_told_to_the_cent_and_to_its_own_team(
         *reports("n2", 30, begin_ms=night_ms - HOUR_MS, minutes=120),
         ended("w2", "speech", night_ms + HOUR_MS),
     ]
-    evening = DatedPrice(
-        since="2026-11-01T18:00:00Z", microdollars_per_gpu_hour=1_200_000, purchase=Purchase.OWNED
-    )
     prices = [
-        b.a_flavor(2_500_000, version=7, purchase=Purchase.RESERVED, prices=(evening,)),
-        b.a_flavor(7_654_321, version=7, name="a100", prices=(evening,)),
+        b.a_flavor(2_500_000, version=7, purchase=Purchase.RESERVED, prices=(EVENING,)),
+        b.a_flavor(7_654_321, version=7, name="a100", prices=(EVENING,)),
     ]
     days = {"since": "2026-11-01", "until": "2026-12-01"}
 
@@ -155,15 +155,17 @@ async def test_a_made_month_is_told_to_the_cent_and_to_its_own_team(
     assert 1 == (await report(by="workload", limit="1"))["left_out"]
 
     by_label = (await report(by="label", label="project"))["items"]
-    assert [("vision", 50_000_000), ("speech", 1_200_000)] == [
-        (one["name"].removeprefix("of-"), one["cost_microdollars"]) for one in by_label
-    ]
+    assert {"of-vision": 50_000_000, "of-speech": 1_200_000} == costs(by_label)
     await _is_billed(gateway, days)
 
     key = await gateway.key("speech", "viewer")
     assert ["w2"] == [one["name"] for one in (await report(key, by="workload"))["items"]]
     other = await gateway.call("GET", "/v1/usage", params={"team": "vision"}, key=key)
     assert other.status == 404
+
+
+def costs(items: Sequence[Any]) -> dict[str, int]:
+    return {one["name"]: one["cost_microdollars"] for one in items}
 
 
 async def _is_billed(gateway: Gateway, days: dict[str, str]) -> None:

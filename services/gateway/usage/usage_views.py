@@ -57,12 +57,17 @@ class UsageCharge(UsageSum, frozen=True, kw_only=True):
     day: str
     """The day (UTC)."""
     workload_id: str
+    """Id of the workload."""
     workload_name: str
+    """Its name; empty: unknown."""
     team: str
+    """Its team."""
     queue: str
+    """Its queue."""
     namespace: str
     """Of its pods; empty: unknown."""
     flavor: str
+    """Of the GPUs that it held."""
     purchase: Purchase
     """How the GPUs were paid for."""
     price_microdollars_per_gpu_hour: int
@@ -77,5 +82,6 @@ class UsageChargePage(View, frozen=True, kw_only=True):
     """Charges in the order of days."""
 
     items: tuple[UsageCharge, ...]
+    """Charges of this page."""
     next_cursor: str
     """Empty: there are no more."""
