@@ -40,6 +40,7 @@ class Api:
 @pytest.fixture(autouse=True)
 def api(monkeypatch):
     monkeypatch.setattr(dns, "ApiClient", Api)
+    dns._addresses.cache_clear()
     yield Api
     Api.error = None
 
@@ -92,3 +93,15 @@ def test_an_api_server_that_is_away_is_a_failure_and_no_answer(api):
 def test_what_is_no_query_is_told_as_such(text):
     with pytest.raises((ValueError, IndexError, struct.error)):
         dns.answer(text, Path("kubeconfig"))
+
+
+def test_a_name_that_is_asked_for_twice_in_a_second_is_looked_up_once(api, monkeypatch):
+    seconds = iter([1.0, 1.5, 2.0])
+    monkeypatch.setattr(dns.time, "monotonic", lambda: next(seconds))
+    looked_up = []
+    monkeypatch.setattr(Api, "close", lambda _: looked_up.append(1))
+
+    for _ in range(3):
+        asked(NAME)
+
+    assert len(looked_up) == 2
