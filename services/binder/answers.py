@@ -6,7 +6,7 @@ were told once; what follows from the reason alone is told again.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from services.binder.attempts import ANSWERED, REFUSED, STATES, Attempt
 from services.binder.gang_state import POD_LOST
@@ -34,7 +34,7 @@ def beyond(attempt: Attempt, known: State) -> bool:
 
 def last_fact(attempt: Attempt, at_ms: int) -> PodFact:
     """The fact by which a row that is bound, or further, came to be so."""
-    who = {
+    who: dict[str, Any] = {
         "workload_id": attempt.workload_id,
         "attempt": attempt.attempt,
         "at_ms": at_ms,
@@ -52,8 +52,9 @@ def last_fact(attempt: Attempt, at_ms: int) -> PodFact:
         return PodsFinished(succeeded=True, **who)
     cause = _cause(attempt.reason)
     lost = cause in (FailureCause.TAKEN_AWAY, FailureCause.KUBELET_REFUSED)
-    words = {"reason": attempt.reason, "message": AGAIN}
-    return PodsFinished(succeeded=False, lost=lost, cause=cause, **words, **who)
+    return PodsFinished(
+        succeeded=False, lost=lost, cause=cause, reason=attempt.reason, message=AGAIN, **who
+    )
 
 
 def _cause(reason: str) -> FailureCause:

@@ -21,7 +21,7 @@ from shared.events.envelope import workload_id
 from shared.events.grants import READER
 from shared.events.nodes import NodeHeard, NodeInventoryReported, NodeSilent
 from shared.events.topics import HEALTH_FACTS, NODE_FACTS
-from tests.e2e.kill_test import checked
+from tests.support.killing import checked
 from tests.support.system import TEAM, Stage, launch, now_ms
 from tests.support.work import record
 

@@ -10,7 +10,7 @@ import pytest
 from deploy.local.system import LocalSystem
 from shared.core.model.nouns import GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
-from tests.e2e.kill_test import checked
+from tests.support.killing import checked
 from tests.support.system import TEAM, Stage, launch
 from tests.support.work import fleet
 

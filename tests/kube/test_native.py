@@ -75,7 +75,7 @@ class Place:
 
     def all_events(self):
         """Notes by the name of the pod."""
-        notes = {}
+        notes: dict[str, list[str]] = {}
         for one in self.call("GET", "/apis/events.k8s.io/v1/namespaces/{}/events")["items"]:
             notes.setdefault(one["regarding"]["name"], []).append(one["note"])
         return notes

@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from typing_extensions import override
 
 from services.gateway.app import kubernetes_callers
 from services.gateway.app.kubernetes_callers import KubernetesCallers
@@ -76,6 +77,7 @@ class Teams(Parts):
         super().__init__()
         self.organisation = Organisation(teams={one.name: one for one in teams})
 
+    @override
     async def authenticate(self, text: str) -> None:  # type: ignore[override]
         return None
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from typing_extensions import override
+
 from deploy.local.services import KAFKA, POSTGRES
 from tests.support.faults.load import RestingLoad
 from tests.support.faults.system import STANDBY, STOOD_BY, BreakableSystem
@@ -47,6 +49,7 @@ class Took:
         """Whether it took longer than it may."""
         return self.seconds > self.limit_seconds
 
+    @override
     def __str__(self) -> str:
         mark = f" SLOW (limit {self.limit_seconds:g} s)" if self.slow else ""
         return f"{self.what} {self.seconds:.1f} s{mark}"

@@ -1,5 +1,7 @@
 """Terms between pods as the API server has them: read where they are by hostname, else refused."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -59,7 +61,7 @@ def test_a_term_by_hostname_is_read(name):
     assert ((PodsApart(field=field, required=required, rules=rules),), ()) == read(**spec)
 
 
-NEAR = {"affinity": {"podAffinity": {PREFERRED: [{}]}}}
+NEAR: dict[str, Any] = {"affinity": {"podAffinity": {PREFERRED: [{}]}}}
 REFUSED = {
     "near others": (NEAR, f"spec.affinity.podAffinity.{PREFERRED}"),
     "zone": (anti(topologyKey=ZONE), f"{ANTI}.{REQUIRED}[0].topologyKey"),

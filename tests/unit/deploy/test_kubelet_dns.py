@@ -97,7 +97,7 @@ def test_what_is_no_query_is_told_as_such(text):
 
 def test_a_name_that_is_asked_for_twice_in_a_second_is_looked_up_once(api, monkeypatch):
     seconds = iter([1.0, 1.5, 2.0])
-    monkeypatch.setattr(dns.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr("deploy.kubelets.dns.time.monotonic", lambda: next(seconds))
     looked_up = []
     monkeypatch.setattr(Api, "close", lambda _: looked_up.append(1))
 

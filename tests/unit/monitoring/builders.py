@@ -57,7 +57,7 @@ def received(payload: Wire, time_ms: int = START_MS) -> Received:
     return Received(event=event, topic=topic, partition=0, offset=number, logged_ms=logged_ms)
 
 
-def queued(workload_id="w1", team="vision"):
+def queued(workload_id: str = "w1", team: str = "vision") -> workloads.WorkloadQueued:
     labels = {"project": f"of-{team}"}
     spec = WorkloadSpec(name="train", kind=WorkloadKind.TRAINING, labels=labels)
     workload = Workload(
@@ -147,7 +147,12 @@ def released(fact, version, at_ms, workload_id="w1", team="vision", *, attempt=1
     )
 
 
-def refused(reason=Reason.NO_CAPACITY, nomination=1, workload_id="w1", team="vision"):
+def refused(
+    reason: Reason = Reason.NO_CAPACITY,
+    nomination: int = 1,
+    workload_id: str = "w1",
+    team: str = "vision",
+) -> workloads.PlacementRefused:
     return workloads.PlacementRefused(
         workload_id=workload_id,
         team=team,

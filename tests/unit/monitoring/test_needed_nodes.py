@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from typing_extensions import override
 
 from services.monitoring.handler import MonitoringHandler
 from shared.core.model.lifecycle import State
@@ -34,6 +35,7 @@ class Cell(Monitoring):
         self.handler = MonitoringHandler(node_start_ms=200 * SECOND, warm_nodes=self._warm)
         self._registry()
 
+    @override
     async def restart(self) -> None:
         self._begin()
         await self.handler.load(self.tables)
@@ -156,7 +158,7 @@ def test_what_is_being_stopped_frees_its_room_now(cell):
         nodes.NodeRemoved(node="n2", generation=2),
         nodes.GpuHealthReported(node="n2", gpu=-1, healthy=False, generation=2),
         nodes.GpuHealthReported(node="n2", gpu=0, healthy=False, generation=2),
-        nodes.NodeCordoned(node="n2", reason=Reason.OPERATOR.value),
+        nodes.NodeCordoned(node="n2", reason=Reason.OPERATOR),
     ],
     ids=lambda one: type(one).__name__,
 )
