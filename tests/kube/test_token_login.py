@@ -76,7 +76,7 @@ class Teams(Parts):
         super().__init__()
         self.organisation = Organisation(teams={one.name: one for one in teams})
 
-    async def authenticate(self, text: str) -> None:  # type: ignore[override]
+    async def authenticate(self, text: str) -> None:  # type: ignore[override, explicit-override]  # new in Python 3.12
         return None
 
 

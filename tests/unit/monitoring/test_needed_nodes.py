@@ -156,7 +156,7 @@ def test_what_is_being_stopped_frees_its_room_now(cell):
         nodes.NodeRemoved(node="n2", generation=2),
         nodes.GpuHealthReported(node="n2", gpu=-1, healthy=False, generation=2),
         nodes.GpuHealthReported(node="n2", gpu=0, healthy=False, generation=2),
-        nodes.NodeCordoned(node="n2", reason=Reason.OPERATOR.value),
+        nodes.NodeCordoned(node="n2", reason=Reason.OPERATOR),
     ],
     ids=lambda one: type(one).__name__,
 )
