@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from typing_extensions import override
 
 from services.monitoring.handler import MonitoringHandler
 from shared.core.model.lifecycle import State
@@ -35,8 +34,7 @@ class Cell(Monitoring):
         self.handler = MonitoringHandler(node_start_ms=200 * SECOND, warm_nodes=self._warm)
         self._registry()
 
-    @override
-    async def restart(self) -> None:
+    async def restart(self) -> None:  # type: ignore[explicit-override]  # new in Python 3.12
         self._begin()
         await self.handler.load(self.tables)
 
@@ -67,7 +65,7 @@ def queue(*flavors: str, gpus: int = 400) -> quotas.QuotaChanged:
     return quotas.QuotaChanged(name="vision-queue", kind="queue", flavors=limits)
 
 
-def asks(workload_id: str, pods: int = 2, **more: Any) -> workloads.WorkloadQueued:
+def asks(workload_id: str, pods: int = 2, **more: Any) -> Any:
     fact = b.queued(workload_id)
     sets = (PodSet(count=pods, gpu=GpuRequest(count=4)),)
     spec = msgspec.structs.replace(fact.workload.spec, pod_sets=sets, **more)
@@ -75,7 +73,7 @@ def asks(workload_id: str, pods: int = 2, **more: Any) -> workloads.WorkloadQueu
     return msgspec.structs.replace(fact, workload=workload)
 
 
-def without_room(workload_id: str) -> workloads.PlacementRefused:
+def without_room(workload_id: str) -> Any:
     return b.refused(Reason.GANG_SHORT, workload_id=workload_id)
 
 
