@@ -34,15 +34,6 @@ SPREAD = {
     "labelSelector": {},
 }
 NO_NUMBER = {"labels": {"muster.dev/group": "x"}, "annotations": {"muster.dev/group-size": "-3"}}
-ANY_POD = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
-UNICODE = {"labels": {"muster.dev/group": "u"}, "annotations": {"muster.dev/group-size": "\uff14"}}
-
-
-def _of_two_sizes(size):
-    labels, annotations = {"muster.dev/group": "two"}, {"muster.dev/group-size": size}
-    return {"labels": labels, "annotations": annotations}
-
-
 OF_YUNIKORN = {"annotations": {"yunikorn.apache.org/task-group-name": "w"}}
 WRONG = {
     "several": ({"containers": [with_gpus(1), with_gpus(1, "other")]}, {}, "one container"),
