@@ -34,15 +34,6 @@ SPREAD = {
     "labelSelector": {},
 }
 NO_NUMBER = {"labels": {"muster.dev/group": "x"}, "annotations": {"muster.dev/group-size": "-3"}}
-ANY_POD = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
-UNICODE = {"labels": {"muster.dev/group": "u"}, "annotations": {"muster.dev/group-size": "\uff14"}}
-
-
-def _of_two_sizes(size):
-    labels, annotations = {"muster.dev/group": "two"}, {"muster.dev/group-size": size}
-    return {"labels": labels, "annotations": annotations}
-
-
 OF_YUNIKORN = {"annotations": {"yunikorn.apache.org/task-group-name": "w"}}
 WRONG = {
     "several": ({"containers": [with_gpus(1), with_gpus(1, "other")]}, {}, "one container"),
@@ -55,36 +46,6 @@ WRONG = {
     "operator": (near({"key": POOL, "operator": "Exists"}), {}, "spec.affinity.nodeAffinity.req"),
     "selector": ({"nodeSelector": {"disk": "ssd"}}, {}, "spec.nodeSelector[disk]"),
     "mig": (asks(**{"nvidia.com/gpu.mig-1g.10gb": "1"}), {}, "nvidia.com/mig-1g.10gb"),
-    "profile": (asks(**{"nvidia.com/mig-9g.1gb": "1"}), {}, "gpu.mig_profile"),
-    "near": (
-        {"affinity": {"podAffinity": {REQUIRED: [ANY_POD]}}},
-        {},
-        "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution: decides",
-    ),
-    "others": (
-        {"affinity": {"podAntiAffinity": {REQUIRED: [ANY_POD]}}},
-        {},
-        "chooses a pod that is not of its group",
-    ),
-    "port": (
-        {"containers": [{**CONTAINER, "ports": [{"containerPort": 80, "hostPort": 80}]}]},
-        {},
-        "spec.containers[train].ports[].hostPort",
-    ),
-    "claim": (
-        {"resourceClaims": [{"name": "gpu", "resourceClaimName": "none"}]},
-        {},
-        "spec.resourceClaims: decides a place",
-    ),
-    "volume": (
-        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
-        {},
-        "spec.volumes[].persistentVolumeClaim: has no volume yet",
-    ),
-    "unicode": ({}, UNICODE, "must be the number of pods of the group, 1 to 4096 (got \uff14)"),
-    "kind": ({}, {"labels": {"muster.dev/kind": "gaming"}}, "must be one of training"),
-    "one-size": ({}, _of_two_sizes("2"), "all pods of a group must tell the same size"),
-    "other-size": ({}, _of_two_sizes("3"), "all pods of a group must tell the same size"),
     "size": ({}, NO_NUMBER, "must be the number of pods of the group, 1 to 4096 (got -3)"),
     "queue": ({}, {"labels": {"muster.dev/queue": "not-ours"}}, "is not a queue of team"),
     "fraction": ({}, {"annotations": {"gpu-fraction": "0.5"}}, "shares of a GPU"),

@@ -10,7 +10,6 @@ pod is one that the binder has adopted for an attempt.
 """
 
 from shared.core.native.apart import problem_of_spread
-from shared.core.native.asked import MIG, devices_of
 from shared.core.native.by_group import PodsByGroup
 from shared.core.native.groups import (
     PodGroup,
@@ -29,7 +28,6 @@ from shared.core.native.told import GROUP_SIZE_MAX, GroupObject
 __all__ = [
     "BY_UID",
     "GROUP_SIZE_MAX",
-    "MIG",
     "READ_ANNOTATIONS",
     "ContainerGpus",
     "GroupObject",
@@ -40,7 +38,6 @@ __all__ = [
     "PodGroup",
     "PodsApart",
     "PodsByGroup",
-    "devices_of",
     "full_for",
     "group_key",
     "group_of",

@@ -11,12 +11,11 @@ from typing import Final
 
 from shared.core.kubernetes.requests import GPU
 from shared.core.model.decision import FieldError
-from shared.core.model.mig.profiles import is_profile_name
-from shared.core.native.asked import MIG, profile_of
 from shared.core.native.pod import ContainerGpus, NativePod
 from shared.core.native.sources import OWN_GROUP
 
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+MIG: Final = "nvidia.com/mig-"
 MIG_SEED: Final = "nvidia.com/gpu.mig-"
 """A spelling that no device plugin has; `nvidia.com/mig-1g.10gb` is right."""
 
@@ -82,19 +81,10 @@ def _of_container(one: ContainerGpus) -> FieldError | None:
         if name.startswith(MIG_SEED):
             right = MIG + name.removeprefix(MIG_SEED)
             return _error(field, amount, f"the resource is named {right}", f"ask for {right}")
-        if name != GPU and not _is_mig(name):
-            rule = f"only whole GPUs ({GPU}) and MIG ({MIG}1g.10gb) are given to pods"
+        if name != GPU:
+            rule = f"only whole GPUs ({GPU}) are given to pods"
             return _error(field, amount, rule, _SUBMIT)
-    if len(one.amounts) > 1:
-        field = f"spec.containers[{one.container}].resources.limits"
-        return _error(
-            field, ", ".join(one.amounts), "one form of GPU for a pod", "ask for one of them"
-        )
     return None
-
-
-def _is_mig(resource: str) -> bool:
-    return resource.startswith(MIG) and is_profile_name(profile_of(resource))
 
 
 def _not_honoured(pod: NativePod) -> FieldError | None:

@@ -13,9 +13,8 @@ from typing import Final
 
 from shared.core.admission.form import POD_SETS_MAX
 from shared.core.model.decision import FieldError
-from shared.core.model.nouns import GpuChoice, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.core.native.apart import spread_of
-from shared.core.native.asked import gpu_request
 from shared.core.native.groups import PodGroup
 from shared.core.native.pod import NativePod
 from shared.core.native.problems import PRODUCT_LABEL, SHARES_OF_OTHERS, YUNIKORN_GROUP
@@ -59,12 +58,12 @@ def spec_of(
     A controller makes pods anew, so a failure is no retry of Muster's.
     """
     first = members[0]
-    chosen = next((one for one in members if one.gpus), first)
+    chosen = next((one for one in members if one.taken.gpus), first)
     runs = [list(run) for _, run in groupby(members, key=_asks)]
     wrong = _different(chosen, members) or _too_many(runs)
     if wrong is not None:
         return wrong
-    kind = first.labels.get(KIND_LABEL, _kind_by(chosen))
+    kind = first.labels.get(KIND_LABEL, WorkloadKind.TRAINING.value)
     if kind not in {one.value for one in WorkloadKind}:
         return FieldError(
             field=f"metadata.labels[{KIND_LABEL}]",
@@ -87,16 +86,10 @@ def spec_of(
     )
 
 
-def _kind_by(pod: NativePod) -> str:
-    """The kind of work that names none: training gets no MIG."""
-    parts = bool(gpu_request(pod).mig_profile)
-    return (WorkloadKind.BATCH_INFERENCE if parts else WorkloadKind.TRAINING).value
-
-
 def _different(chosen: NativePod, members: Sequence[NativePod]) -> FieldError | None:
     """A workload has one choice of nodes and one priority; a pod without GPUs may choose none."""
     for one in members:
-        free = not one.gpus and not _chooses(one)
+        free = not one.taken.gpus and not _chooses(one)
         for field, ours, theirs in (
             ("spec.nodeSelector", chosen.node_selector, one.node_selector),
             ("spec.affinity.nodeAffinity", _affinity(chosen), _affinity(one)),
@@ -141,7 +134,7 @@ def _pod_set(pod: NativePod, name: str, count: int) -> PodSet:
     return PodSet(
         name=name,
         count=count,
-        gpu=gpu_request(pod),
+        gpu=GpuRequest(count=pod.taken.gpus),
         cpu_milli=pod.taken.cpu_milli,
         memory_mib=-(-pod.taken.memory_bytes // MIB),
         image=pod.image if IMAGE.fullmatch(pod.image) else "",
@@ -159,7 +152,7 @@ def _choice(pod: NativePod, pool_labels: Collection[str]) -> GpuChoice:
 
 
 def _asks(pod: NativePod) -> tuple[object, ...]:
-    return pod.taken, gpu_request(pod), pod.tolerations
+    return pod.taken, pod.tolerations
 
 
 def _dns_label(name: str) -> str:

@@ -4,14 +4,13 @@ import pytest
 
 from shared.core.kubernetes.requests import TakenResources
 from shared.core.model.decision import FieldError
-from shared.core.model.nouns import GpuChoice, GpuRequest, WorkloadKind
+from shared.core.model.nouns import GpuChoice, WorkloadKind
 from shared.core.model.value import replace
 from shared.core.native import (
     ContainerGpus,
     GroupObject,
     NativePod,
     PodGroup,
-    devices_of,
     group_key,
     group_of,
     may_come_back,
@@ -178,7 +177,6 @@ def test_an_index_that_is_none_orders_by_name():
     assert BY_NAME == group_key(a_pod(labels={"muster.dev/group": "g", JOB_INDEX: "x"}))[1]
 
 
-MIG = {"nvidia.com/mig-1g.10gb.me": "2"}
 WRONG = {
     "quantity": (a_pod(problem="'x' is no quantity"), "spec.containers[].resources.requests"),
     "yunikorn": (
@@ -193,10 +191,6 @@ WRONG = {
     "shared": (
         a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/gpu.shared": "1"}),)),
         "spec.containers[a].resources.limits[nvidia.com/gpu.shared]",
-    ),
-    "forms": (
-        a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/gpu": "1", **MIG}),)),
-        "spec.containers[a].resources.limits",
     ),
     "seed": (
         a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/gpu.mig-1g.5gb": "1"}),)),
@@ -343,19 +337,6 @@ def test_members_have_a_limit_of_runs():
     assert not isinstance(
         spec_of(PodGroup(key="k", name="g", size=16), pods[1:], POOLS), FieldError
     )
-
-
-def test_instances_of_a_profile_are_asked_for_by_their_resource():
-    pod = a_pod(
-        taken=TakenResources(cpu_milli=500), gpus=(ContainerGpus(container="a", amounts=MIG),)
-    )
-
-    assert None is problem_of_pod(pod, POOLS)
-    found = spec_of(PodGroup(key="k", name="g", size=1), [pod], POOLS)
-    assert not isinstance(found, FieldError)
-    assert GpuRequest(mig_profile="1g.10gb+me", mig_count=2) == found.pod_sets[0].gpu
-    assert WorkloadKind.BATCH_INFERENCE is found.kind, "training gets whole GPUs"
-    assert 2 == devices_of(pod)
 
 
 def test_a_kind_that_is_none_is_refused():
