@@ -102,7 +102,7 @@ kubelet-down: ## End them and forget what they held
 test-kubelet: setup ## Run the tests that need real kubelets (the first time Go builds one)
 	@$(KUBELETS) build
 	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kubelet)
-test-chart: setup ## Build the image, install the chart on real kubelets, run Jobs, upgrade (root, a container engine)
+test-chart: setup ## Build the image, install the chart on real kubelets, run a Job (root, a container engine)
 	@$(KUBELETS) build
 	$(CONTAINERS) $(BIN)/python -m pytest -x $(or $(TEST_ARGUMENTS),tests/chart)
 

@@ -17,19 +17,18 @@ from deploy.local.cache import CHECKOUT
 from tests.chart.installation import Installation
 from tests.fixtures.shared_folder import mark, shared_folder
 
-THIS, NEXT = (f"{MUSTER_IMAGE}:{tag}" for tag in ("0.1.0", "next"))
+THIS = f"{MUSTER_IMAGE}:0.1.0"
 BUILD_SECONDS = 480
 
 
 @pytest.fixture(scope="session")
 def archive() -> Path:
-    """Muster's image under two tags, and those of `values-try.yaml`."""
+    """Muster's image and those of `values-try.yaml`."""
     docker, path = Docker(), shared_folder() / "images.tar"
     file = str(CHECKOUT / "deploy" / "Dockerfile")
     build = ["build", "--quiet", "--tag", THIS, "--file", file, str(CHECKOUT)]
     docker.call(*build, seconds=BUILD_SECONDS)
-    docker.call("tag", THIS, NEXT)
-    docker.call("save", "--output", str(path), THIS, NEXT, POSTGRES_IMAGE, KAFKA_IMAGE)
+    docker.call("save", "--output", str(path), THIS, POSTGRES_IMAGE, KAFKA_IMAGE)
     return path
 
 

@@ -113,23 +113,6 @@ class Installation:
         words = [f"--for=condition={condition}", *what.split(), "--timeout=180s"]
         self.run("kubectl", "-n", namespace, "wait", *words)
 
-    def create(self, job: str) -> None:
-        """Create a Job of the team."""
-        self.run("kubectl", "-n", TEAM, "create", "-f", "-", text=job)
-
-    def upgrading(self, *settings: str) -> subprocess.Popen[str]:
-        """The guide's upgrade with these values besides; it ends when every process is ready."""
-        values = [word for one in settings for word in ("--set", one)]
-        (command,) = [one for one in guide.TEXT.splitlines() if "helm upgrade" in one]
-        return subprocess.Popen(
-            [*command.split(), *values, "--wait", "--timeout", "5m"],
-            cwd=self.folder,
-            env=self._environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-
     def told(self) -> str:
         """What pods and events say, for a failure."""
         parts: Sequence[Sequence[str]] = (
@@ -160,16 +143,10 @@ class Installation:
         (self.folder / name).write_text(text)
 
 
-def a_job(name: str, script: str = "", pods: int = 1) -> str:
-    """The guide's Job under another name, with the image that nodes have here.
-
-    `script`: what its pods run instead; `pods`: a gang of so many.
-    """
+def a_job(name: str) -> str:
+    """The guide's Job under another name, with the image that nodes have here."""
     job = yaml.safe_load(guide.file_of("job.yaml"))
     job["metadata"]["name"] = name
     (container,) = job["spec"]["template"]["spec"]["containers"]
     container["image"] = IMAGE
-    if script:
-        container["command"][-1] = script
-    job["spec"] |= {"completionMode": "Indexed", "completions": pods, "parallelism": pods}
     return yaml.safe_dump(job)
