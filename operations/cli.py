@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -95,16 +97,18 @@ def check(  # noqa: PLR0917  # typer's form
         login=login(found.kafka),
         bounded=Unpacking,
     )
+    more = list[Callable[[], Coroutine[Any, Any, Result]]]()
+    if at_rest:
+        more.append(partial(check_waiting, found.database))
+    pods_of = kubeconfig or cluster
+    if pods_of is not None:
+        more.append(partial(check_pods, found.database, pods_of, instance))
+    if kubeconfig is not None:
+        more.append(partial(check_claims, found.database, kubeconfig, instance))
     while True:
         try:
             results = judge(asyncio.run(gather(found.database, reader, ledger)))
-            if at_rest:
-                results.append(asyncio.run(check_waiting(found.database)))
-            pods_of = kubeconfig or cluster
-            if pods_of is not None:
-                results.append(asyncio.run(check_pods(found.database, pods_of, instance)))
-            if kubeconfig is not None:
-                results.append(asyncio.run(check_claims(found.database, kubeconfig, instance)))
+            results += [asyncio.run(one()) for one in more]
         except CannotCheck as error:
             raise Failure(str(error)) from error
         show = as_json if output == "json" else print_table

@@ -25,7 +25,7 @@ from services.placement.unit import store
 from services.placement.unit.cell_state import START_SECONDS, CellState
 from services.placement.unit.ledger import ledger_writes
 from services.placement.workloads.queue_drains import QueueDrains
-from services.placement.workloads.silence import SILENT_SECONDS, Silence
+from services.placement.workloads.silence import SILENT_SECONDS, SilentAttempts
 from shared.core.nodes.shunning import DEFAULTS, ShunPolicy
 from shared.core.scoring import Cluster
 from shared.events.envelope import Received
@@ -71,7 +71,7 @@ class Cell:
         )
         self.takeovers = Takeovers(state, fleet, self.drains, self.evictions)
         self.kept_room = KeptRoom(state, fleet)
-        self.silence = Silence(state, policy.silent_seconds)
+        self.silence = SilentAttempts(state, policy.silent_seconds)
 
     async def load(self, reader: Reader) -> None:
         """Fill it from placement's own tables."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import islice, takewhile
 
 
-class Heard:
+class LastHeard:
     """See the module; times are Unix milliseconds."""
 
     def __init__(self) -> None:

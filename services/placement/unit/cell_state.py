@@ -14,7 +14,7 @@ from services.placement.backfill.heads import HEAD_AFTER_HOURS
 from services.placement.backfill.kept_quota import KeptQuota
 from services.placement.backfill.promises import Promises
 from services.placement.backfill.quota_heads import QuotaHeads
-from services.placement.state.heard import Heard
+from services.placement.state.heard import LastHeard
 from services.placement.state.queue_order import QueueOrder
 from services.placement.state.records import Record, Records
 from services.placement.state.reservations import Reservations
@@ -46,7 +46,7 @@ class CellState:
     records: Records = field(default_factory=Records)
     usage: Usage = field(default_factory=Usage)
     spent_budgets: SpentBudgets = field(default_factory=SpentBudgets)
-    heard: Heard = field(default_factory=Heard)
+    heard: LastHeard = field(default_factory=LastHeard)
     unit: UnitOfWork = field(init=False)
     deadlines: Deadlines = field(init=False)
     reservations: Reservations = field(init=False)

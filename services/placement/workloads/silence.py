@@ -26,7 +26,7 @@ PAUSE_MS: Final = 5_000
 """Between two looks: what falls silent in between is asked about together."""
 
 
-class Silence:
+class SilentAttempts:
     """One cell; `seconds` of silence are too many."""
 
     def __init__(self, state: CellState, seconds: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from services.placement.state.heard import Heard
+from services.placement.state.heard import LastHeard
 from services.placement.workloads import silence
 from shared.core.model.lifecycle import State
 from shared.events.pods import AskAttempts, EvictPods
@@ -68,7 +68,7 @@ def test_what_is_to_stop_is_told_so_again_until_it_has(state: State):
 
 
 def test_after_a_start_the_longest_silence_comes_first():
-    heard = Heard()
+    heard = LastHeard()
     heard.restore({"new": 2_000, "old": 1_000})
 
     assert 1_000 == heard.oldest_ms
