@@ -18,6 +18,7 @@ import json
 import logging
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -107,6 +108,7 @@ def main() -> None:
     """Parse options, run, exit with the verdict."""
     for name in ("aiokafka", "asyncpg"):  # what is away is told by the rounds
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the system is taken down, too
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=len(ACTS))
     parser.add_argument("--seed", type=int, default=1)
