@@ -23,7 +23,6 @@ from shared.core.native import (
     group_of,
     may_come_back,
     problem_of_pod,
-    problem_of_spread,
     spec_of,
 )
 from shared.ports.native import PodNotice
@@ -199,7 +198,7 @@ def _hindered(
                 remedy=BIND,
             )
             return replace(_refused(members, error), again_ms=again_ms)
-    apart = problem_of_spread(members, picture.pods.others(group.key))
+    apart = picture.pods.problem_of_spread(group.key, members)
     if apart is not None:
         return replace(_refused(members, apart), again_ms=again_ms)
     return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared.core.native import GroupObject, NamespaceQuota, NativePod, PodsByGroup, full_for
+from shared.core.kubernetes.namespace_quota import NamespaceQuota, full_for
+from shared.core.native import GroupObject, NativePod, PodsByGroup
 from shared.ports.native import (
     GroupChanged,
     PodChanged,
@@ -33,7 +34,8 @@ class NativePicture:
     def full_for(self, pod: NativePod) -> str:
         """Which quota of its namespace admits no further pod like it; empty: none."""
         own = (one for one in self.quotas.values() if one.namespace == pod.namespace)
-        return full_for(pod, own)
+        devices = {name: text for one in pod.gpus for name, text in one.amounts.items()}
+        return full_for(pod.name, pod.taken, devices, own)
 
     def unbound(self, pod: NativePod) -> str | None:
         """A claim of the pod that has no volume; empty: there is none; None: not known yet."""

@@ -7,7 +7,8 @@ from typing import Protocol
 
 import msgspec
 
-from shared.core.native import GroupObject, NamespaceQuota, NativePod
+from shared.core.kubernetes.namespace_quota import NamespaceQuota
+from shared.core.native import GroupObject, NativePod
 
 
 class PodsListed(msgspec.Struct, frozen=True, kw_only=True):

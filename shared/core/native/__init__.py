@@ -9,7 +9,6 @@ Terms: a group is NAMESPACE/KEY and a size; the index of a pod is its rank in th
 pod is one that the binder has adopted for an attempt.
 """
 
-from shared.core.native.apart import problem_of_spread
 from shared.core.native.by_group import PodsByGroup
 from shared.core.native.groups import (
     PodGroup,
@@ -18,9 +17,8 @@ from shared.core.native.groups import (
     key_of,
     may_come_back,
 )
-from shared.core.native.pod import ContainerGpus, LabelRule, NativePod, PodsApart
+from shared.core.native.pod import ContainerGpus, NativePod
 from shared.core.native.problems import problem_of_pod
-from shared.core.native.quotas import NamespaceQuota, full_for
 from shared.core.native.sources import BY_UID, GroupSource
 from shared.core.native.spec import READ_ANNOTATIONS, spec_of
 from shared.core.native.told import GROUP_SIZE_MAX, GroupObject
@@ -32,18 +30,13 @@ __all__ = [
     "ContainerGpus",
     "GroupObject",
     "GroupSource",
-    "LabelRule",
-    "NamespaceQuota",
     "NativePod",
     "PodGroup",
-    "PodsApart",
     "PodsByGroup",
-    "full_for",
     "group_key",
     "group_of",
     "key_of",
     "may_come_back",
     "problem_of_pod",
-    "problem_of_spread",
     "spec_of",
 ]

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from shared.core.kubernetes.pods_apart import PodsApart
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import Spread
-from shared.core.native.pod import NativePod, PodsApart
+from shared.core.native.pod import NativePod
 
 _REMEDY: Final = (
     "choose by a label that only this group has, such as muster.dev/group or the name of its"

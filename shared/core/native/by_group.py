@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from shared.core.model.decision import FieldError
+from shared.core.native.apart import problem_of_spread
 from shared.core.native.groups import group_key
 from shared.core.native.pod import NativePod
 
@@ -34,7 +36,11 @@ class PodsByGroup:
         found = self._groups.get(group, {}).values()
         return sorted(found, key=lambda one: (group_key(one)[1], one.name))
 
-    def others(self, group: str) -> Iterator[NativePod]:
+    def problem_of_spread(self, group: str, members: Sequence[NativePod]) -> FieldError | None:
+        """The first term of members that chooses a pod of another group. O(pods)."""
+        return problem_of_spread(members, self._others(group))
+
+    def _others(self, group: str) -> Iterator[NativePod]:
         """Pods of the group's namespace that are of other groups and not over. O(pods)."""
         for key, members in self._groups.items():
             if key != group and key.partition("/")[0] == group.partition("/")[0]:

@@ -7,7 +7,7 @@ import pytest
 
 from shared.adapters.kubernetes.native.apart import read_apart
 from shared.adapters.kubernetes.native.objects import NativeSpec
-from shared.core.native import LabelRule, PodsApart
+from shared.core.kubernetes.pods_apart import LabelRule, PodsApart
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 OWN = {"matchLabels": {"app": "a"}}

@@ -8,7 +8,7 @@ import pytest
 from shared.adapters.kubernetes.native.objects import NativePodObject
 from shared.adapters.kubernetes.native.reading import read_native_pod
 from shared.adapters.kubernetes.native.surroundings import QuotaObject, TellingAll, read_quota
-from shared.core.native import NamespaceQuota
+from shared.core.kubernetes.namespace_quota import NamespaceQuota
 
 METADATA: dict[str, Any] = {"name": "gpus", "namespace": "red"}
 STATUS: dict[str, Any] = {"hard": {"pods": "4"}, "used": {"pods": "1"}}

@@ -1,7 +1,8 @@
 """What beside its pods keeps a group waiting: quotas, volumes, pods of other groups."""
 
 from services.native.judging import LOOK_AGAIN_MS
-from shared.core.native import NamespaceQuota, PodsApart
+from shared.core.kubernetes.namespace_quota import NamespaceQuota
+from shared.core.kubernetes.pods_apart import PodsApart
 from shared.ports.native import QuotasTold, VolumeClaimsTold
 from tests.support.native_world import a_pod, changed, job, listed, of_job
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from shared.adapters.kubernetes.native.node_affinity import PREFERRED, REQUIRED
 from shared.adapters.kubernetes.native.objects import NativeSpec
-from shared.core.native import LabelRule, PodsApart
+from shared.core.kubernetes.pods_apart import LabelRule, PodsApart
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 _ANTI: Final = "podAntiAffinity"

@@ -11,7 +11,7 @@ import structlog
 from shared.adapters.kubernetes.connection import Connection
 from shared.adapters.kubernetes.nodes.following import Follower, collection
 from shared.adapters.kubernetes.objects import Metadata, Object
-from shared.core.native import NamespaceQuota
+from shared.core.kubernetes.namespace_quota import NamespaceQuota
 
 QUOTAS: Final = "/api/v1/resourcequotas"
 CLAIMS: Final = "/api/v1/persistentvolumeclaims"

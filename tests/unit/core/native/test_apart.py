@@ -2,16 +2,11 @@
 
 import pytest
 
+from shared.core.kubernetes.pods_apart import LabelRule, PodsApart
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import Spread
-from shared.core.native import (
-    LabelRule,
-    NativePod,
-    PodGroup,
-    PodsApart,
-    problem_of_spread,
-    spec_of,
-)
+from shared.core.native import NativePod, PodGroup, spec_of
+from shared.core.native.apart import problem_of_spread
 
 HARD = PodsApart(
     field="spec.x", required=True, rules=(LabelRule(key="app", operator="In", values=("a",)),)

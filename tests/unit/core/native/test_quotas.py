@@ -2,14 +2,11 @@
 
 import pytest
 
+from shared.core.kubernetes.namespace_quota import NamespaceQuota, full_for
 from shared.core.kubernetes.requests import TakenResources
-from shared.core.native import ContainerGpus, NamespaceQuota, NativePod, full_for
 
-GPUS = ContainerGpus(container="a", amounts={"nvidia.com/gpu": "2"})
-POD = NativePod(
-    namespace="red", name="p-0", uid="u", gpus=(GPUS,),
-    taken=TakenResources(cpu_milli=1_500, memory_bytes=1 << 30, gpus=2),
-)  # fmt: skip
+TAKEN = TakenResources(cpu_milli=1_500, memory_bytes=1 << 30, gpus=2)
+POD = ("p-0", TAKEN, {"nvidia.com/gpu": "2"})
 
 
 def quota(resource, hard, used):
@@ -33,7 +30,7 @@ def quota(resource, hard, used):
     ],
 )
 def test_a_quota_is_full_where_one_more_pod_is_beyond_it(resource, hard, used, full):
-    found = full_for(POD, [quota(resource, hard, used)])
+    found = full_for(*POD, [quota(resource, hard, used)])
 
     assert full is bool(found)
 
@@ -41,7 +38,7 @@ def test_a_quota_is_full_where_one_more_pod_is_beyond_it(resource, hard, used, f
 def test_what_is_full_is_named_with_its_numbers_and_the_next_step():
     roomy, small = quota("pods", "9", "1"), quota("requests.nvidia.com/gpu", "4", "3")
 
-    assert full_for(POD, [roomy, small]) == (
+    assert full_for(*POD, [roomy, small]) == (
         "ResourceQuota q of namespace red admits no further pod like p-0:"
         " requests.nvidia.com/gpu has hard 4, used 3. Next: raise it, or end work of the namespace"
     )

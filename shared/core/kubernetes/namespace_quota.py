@@ -7,13 +7,12 @@ Source: Kubernetes, "Resource Quotas".
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from shared.core.kubernetes.quantity import MILLI, ONE, at_least, at_most
-from shared.core.kubernetes.requests import CPU, MEMORY
+from shared.core.kubernetes.requests import CPU, MEMORY, TakenResources
 from shared.core.model.value import Value, field
-from shared.core.native.pod import NativePod
 
 _PODS: Final = frozenset(("pods", "count/pods"))
 _REQUESTS: Final = "requests."
@@ -29,24 +28,29 @@ class NamespaceQuota(Value, frozen=True, kw_only=True):
     used: dict[str, str] = field(default_factory=dict)
 
 
-def full_for(pod: NativePod, quotas: Iterable[NamespaceQuota]) -> str:
+def full_for(
+    pod: str,
+    taken: TakenResources,
+    devices: Mapping[str, str],
+    quotas: Iterable[NamespaceQuota],
+) -> str:
     """Which quota admits no further pod like this one, and what to do; empty: none of these.
 
-    O(quotas x resources).
+    `devices`: amounts by the name of their resource. O(quotas x resources).
     """
     for quota in quotas:
         for resource, hard in sorted(quota.hard.items()):
-            used, more = quota.used.get(resource, "0"), _asked(pod, resource)
+            used, more = quota.used.get(resource, "0"), _asked(taken, devices, resource)
             if more and at_least(used, MILLI) + more > at_most(hard, MILLI):
                 return (
                     f"ResourceQuota {quota.name} of namespace {quota.namespace} admits no further"
-                    f" pod like {pod.name}: {resource} has hard {hard}, used {used}. Next: raise"
+                    f" pod like {pod}: {resource} has hard {hard}, used {used}. Next: raise"
                     " it, or end work of the namespace"
                 )
     return ""
 
 
-def _asked(pod: NativePod, resource: str) -> int:
+def _asked(taken: TakenResources, devices: Mapping[str, str], resource: str) -> int:
     """In thousandths; 0: a pod like this needs none, or nothing is known of it.
 
     Limits of a pod are taken to be what it requests: they are at least that.
@@ -55,12 +59,7 @@ def _asked(pod: NativePod, resource: str) -> int:
         return 1_000
     name = resource.removeprefix(_REQUESTS)
     if name in (CPU, f"{_LIMITS}{CPU}"):
-        return pod.taken.cpu_milli
+        return taken.cpu_milli
     if name in (MEMORY, f"{_LIMITS}{MEMORY}"):
-        return 1_000 * pod.taken.memory_bytes
-    return sum(
-        1_000 * at_least(amount, ONE)
-        for one in pod.gpus
-        for asked, amount in one.amounts.items()
-        if asked == name
-    )
+        return 1_000 * taken.memory_bytes
+    return 1_000 * at_least(devices.get(name, "0"), ONE)
