@@ -50,7 +50,7 @@ class NativePicture:
         return (self.volumes or {}).get(f"{namespace}/{claim}", False)
 
     def hear(self, news: Heard) -> set[str]:
-        """Take it in; the groups that it changes. Those that wait for quotas or volumes ask again."""
+        """Take it in; the groups that it changes. Waits for quotas or volumes are timed."""
         if isinstance(news, QuotasTold):
             self.quotas = news.quotas
             return set()
