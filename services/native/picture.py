@@ -50,7 +50,7 @@ class NativePicture:
         return (self.volumes or {}).get(f"{namespace}/{claim}", False)
 
     def hear(self, news: Heard) -> set[str]:
-        """Take it in; the groups that it changes. Who waits for quotas or volumes asks again."""
+        """Take it in; the groups that it changes. Waits for quotas or volumes are timed."""
         if isinstance(news, QuotasTold):
             self.quotas = news.quotas
             return set()
