@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -77,13 +75,10 @@ def check(  # noqa: PLR0917  # typer's form
     Example: muster-ops check --kubeconfig checker.kubeconfig
     Example: muster-ops check --cluster http://127.0.0.1:8090
     """
-    from operations.check.claims import check_claims
+    from operations.check import runner
     from operations.check.log import LogReader
     from operations.check.model import CannotCheck
-    from operations.check.pods import check_pods
-    from operations.check.runner import gather, judge
     from operations.check.view import as_json, print_table
-    from operations.check.waiting import check_waiting
     from shared.adapters.kafka.client import login
     from shared.adapters.kafka.unpacking import Unpacking
 
@@ -97,18 +92,11 @@ def check(  # noqa: PLR0917  # typer's form
         login=login(found.kafka),
         bounded=Unpacking,
     )
-    more = list[Callable[[], Coroutine[Any, Any, Result]]]()
-    if at_rest:
-        more.append(partial(check_waiting, found.database))
-    pods_of = kubeconfig or cluster
-    if pods_of is not None:
-        more.append(partial(check_pods, found.database, pods_of, instance))
-    if kubeconfig is not None:
-        more.append(partial(check_claims, found.database, kubeconfig, instance))
+    more = runner.by_wish(found.database, kubeconfig, cluster, instance, at_rest=at_rest)
     while True:
         try:
-            results = judge(asyncio.run(gather(found.database, reader, ledger)))
-            results += [asyncio.run(one()) for one in more]
+            results = runner.judge(asyncio.run(runner.gather(found.database, reader, ledger)))
+            results += [asyncio.run(look()) for look in more]
         except CannotCheck as error:
             raise Failure(str(error)) from error
         show = as_json if output == "json" else print_table

@@ -14,7 +14,7 @@ from operations.check.model import Evidence, Findings, Record, Row, foreign
 from operations.check.states import HOLDING
 
 ON_THE_WAY: Final = frozenset({"quota", "placement", "binder"})
-"""Services whose reading moves a workload; to the others a message only tells what was."""
+"""Services that move a workload when they read; to the others a message only tells what was."""
 REQUEUED: Final = "muster.workload.requeued.v1"
 STARTS: Final = frozenset(
     {

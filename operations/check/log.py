@@ -2,7 +2,7 @@
 
 Plain aiokafka with `assign` from the earliest offset; nothing is committed and no group is
 joined, so reading never disturbs a service. A record that cannot be read is stepped over and
-noted: anyone who may write to a topic of a team may write one.
+noted: any login that may write to a topic of a team may write one.
 """
 
 from __future__ import annotations

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
 from operations.check.audit import check_chain, check_seals
 from operations.check.causes import check_causes, check_outcomes
+from operations.check.claims import check_claims
 from operations.check.database import read_rows
 from operations.check.dead_letters import check_dead_letters
 from operations.check.device_health import check_device_health
@@ -17,11 +20,13 @@ from operations.check.ledger import check_capacity, check_ledger, check_pods_gon
 from operations.check.log import LogReader
 from operations.check.model import Evidence, Findings, Result
 from operations.check.order import check_equality, check_order
+from operations.check.pods import check_pods
 from operations.check.preemption import check_liveness, check_preemption
 from operations.check.quota_rows import check_quota_rows
 from operations.check.replay import check_devices, check_gangs, check_quota
 from operations.check.reserved_room import check_reserved_room
 from operations.check.unreadable import check_unreadable
+from operations.check.waiting import check_waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +73,29 @@ INVARIANTS: Final = (
     Invariant(id="I19", what="used + unused + unmeasured = charged", checks=(_sql("I19"),)),
     Invariant(id="I21", what="what cannot be read is set aside", checks=(check_unreadable,)),
 )
+
+
+def by_wish(
+    url: str, kubeconfig: Path | None, cluster: str | None, instance: str, *, at_rest: bool
+) -> list[Callable[[], Coroutine[Any, Any, Result]]]:
+    """The checks that look at more than one reading of database and log, those asked for.
+
+    Args:
+        url: of the database.
+        kubeconfig: of an API server: its pods (I16) and claims (I17) are compared.
+        cluster: in its place, the URL of the simulated cluster.
+        instance: the label of this Muster's pods.
+        at_rest: nothing is submitted, so what fits must not wait (I20).
+    """
+    wanted = list[Callable[[], Coroutine[Any, Any, Result]]]()
+    if at_rest:
+        wanted.append(partial(check_waiting, url))
+    pods_of = kubeconfig or cluster
+    if pods_of is not None:
+        wanted.append(partial(check_pods, url, pods_of, instance))
+    if kubeconfig is not None:
+        wanted.append(partial(check_claims, url, kubeconfig, instance))
+    return wanted
 
 
 async def gather(url: str, reader: LogReader, acknowledged: frozenset[str]) -> Evidence:

@@ -159,7 +159,7 @@ def _is_plain_node(node: Mapping[str, Any]) -> bool:
 
 
 def _fits(room: _Room, row: Row) -> str | None:
-    """The flavor in which it surely fits, whose room it takes; None: that cannot be said."""
+    """The flavor in which it surely fits and takes room; None: that cannot be said."""
     spec = json.loads(row["body"] or "{}").get("spec", {})
     if row["special"] or row["reason"] not in WITHOUT_ROOM or not _is_plain(spec):
         return None

@@ -10,12 +10,12 @@ import pytest
 
 from deploy.containers.docker import Docker
 from deploy.containers.names import KAFKA_IMAGE, MUSTER_IMAGE, POSTGRES_IMAGE
-from deploy.kube.scheduler import scheduler
 from deploy.kubelets.cluster import KubeletCluster
 from deploy.kubelets.gpus import COUNTED
 from deploy.local.cache import CHECKOUT
 from tests.chart.installation import Installation
 from tests.fixtures.shared_folder import mark, shared_folder
+from tests.support.kube_scheduler import scheduler
 
 THIS = f"{MUSTER_IMAGE}:0.1.0"
 BUILD_SECONDS = 480

@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from deploy.kube.scheduler import NAME, scheduler
 from deploy.local.processes import Program
 from shared.adapters.kubernetes.connection import Connection
 from tests.benchmarks.kube.limit import a_pod, create
 from tests.benchmarks.kube.place import Place, names_of, now, per_second, used
 from tests.support.costs import cpu_seconds
+from tests.support.kube_scheduler import NAME, scheduler
 
 NAMESPACE = "scheduler"
 DEFAULT = "default-scheduler"
