@@ -97,7 +97,7 @@ class Keeper:
         self.restarts += 1
         try:
             self.process.start()
-        except LocalError as error:
+        except (LocalError, OSError) as error:  # a server may find no room for its configuration
             self._tell(f"{self.process.name} did not start: {error}")
             return
         self._tell(f"{self.process.name} started again, process {self.process.pid}")
