@@ -53,6 +53,8 @@ class MemoryShard:
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     topic_ids: dict[tuple[str, int], str] = field(default_factory=dict)
     inbox: dict[str, Received] = field(default_factory=dict)
+    unit_of: dict[str, int] = field(default_factory=dict)
+    """Number of the unit that consumed it, by event id."""
     outbox: list[OutboxRow] = field(default_factory=list)
     audits: list[AuditRow] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
@@ -188,6 +190,7 @@ class MemoryStore:
     def _apply(self, unit: Unit, row: MemoryShard) -> None:
         for one in unit.consumed:
             row.inbox[one.event.id] = one
+            row.unit_of[one.event.id] = unit.number
             if one.offset >= 0:
                 _move(row, unit, (one.topic, one.partition), one.offset + 1)
         for topic, partition, offset in unit.skipped:

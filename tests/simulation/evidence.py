@@ -9,6 +9,7 @@ from operations.check.database import OTHER
 from operations.check.ledger import LEDGER_QUERIES
 from operations.check.log import decode
 from operations.check.model import Evidence, Log, Row
+from operations.check.quota_order import TOPIC
 from shared.adapters.memory import MemoryShard
 from tests.simulation.faults import SERVICES
 from tests.simulation.ports import SHARD
@@ -51,6 +52,7 @@ def evidence_of(world: World) -> Evidence:
             rows[table].append({"schema": name, "shard": SHARD, "epoch": 1} | row)
     for query, (name, sql) in _QUERIES.items():
         rows[query] = [*world.databases[name].own.fetch(sql)]
+    rows["quota_units"] = [*_quota_units(shards["placement"])]
     places = sorted(world.log.records)
     made = (decode(place[0], one) for place in places for one in world.log.records[place])
     return Evidence(
@@ -61,6 +63,13 @@ def evidence_of(world: World) -> Evidence:
         ),
         acknowledged=frozenset(world.client.submitted),
     )
+
+
+def _quota_units(placement: MemoryShard) -> Iterator[Row]:
+    """As the checker's own SQL reads them from the inbox."""
+    for event_id, received in placement.inbox.items():
+        if received.topic == TOPIC:
+            yield {"event_id": event_id, "unit": placement.unit_of[event_id]}
 
 
 def _protocol_rows(shard: MemoryShard) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -262,6 +262,15 @@ CREATE TABLE placement.workload (
     running_at_ms bigint DEFAULT 0 NOT NULL,
     CONSTRAINT workload_pkey PRIMARY KEY (id)
 );
+CREATE TABLE quota.dated_price (
+    flavor text NOT NULL,
+    version bigint NOT NULL,
+    applied_at_ms bigint NOT NULL,
+    microdollars_per_gpu_hour bigint NOT NULL,
+    epoch bigint NOT NULL,
+    CONSTRAINT dated_price_pkey PRIMARY KEY (flavor, version, applied_at_ms),
+    CONSTRAINT dated_price_microdollars_per_gpu_hour_check CHECK ((microdollars_per_gpu_hour >= 0))
+);
 CREATE TABLE quota.early (
     workload_id text NOT NULL,
     version bigint NOT NULL,
