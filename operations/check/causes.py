@@ -30,6 +30,7 @@ OF_SAMPLES: Final = frozenset(
     for name in (
         "idleness.noticed",
         "idleness.ended",
+        "nodes.needed",
         "node.silent",
         "node.heard",
         "trend.found",
