@@ -222,6 +222,15 @@ class AsyncClient(Transport):
         query = {name: value for name, value in filters.items() if value}
         return await self._json("GET", "/v1/rightsize", query=query)
 
+    async def week(self, *, week: str = "", team: str = "") -> Json:
+        """What teams held, used and paid in the week of a day such as 2026-11-16, and more.
+
+        The last whole week where none is named. Amounts are as those of `usage`.
+        """
+        filters = {"week": week, "team": team}
+        query = {name: value for name, value in filters.items() if value}
+        return await self._json("GET", "/v1/report", query=query)
+
     async def wait(
         self,
         workload_id: str,

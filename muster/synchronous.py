@@ -151,6 +151,10 @@ class Client:
         """Work that would have done with less, since the Monday before a day."""
         return self._runner.run(self._client.rightsize(since=since, team=team, limit=limit))
 
+    def week(self, *, week: str = "", team: str = "") -> Json:
+        """What teams held, used and paid in the week of a day, and how their work fared."""
+        return self._runner.run(self._client.week(week=week, team=team))
+
     def destinations(self, **filters: str) -> list[Json]:
         """How destinations of notifications stand; `team` is for operators."""
         return self._runner.run(self._client.destinations(**filters))

@@ -57,6 +57,7 @@ _COMMANDS: Final = (
     "quota",
     "usage",
     "rightsize",
+    "report",
     "notifications",
     "whoami",
 )

@@ -72,6 +72,10 @@ def _of_its_name(name: str) -> ModuleType:  # noqa: C901, PLR0911, PLR0912  # on
             from muster.cli import rightsize
 
             return rightsize
+        case "report":
+            from muster.cli import report
+
+            return report
         case "nodes":
             from muster.cli import nodes
 

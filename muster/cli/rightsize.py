@@ -12,7 +12,7 @@ import typer
 from muster.cli import completion
 from muster.cli.output import Column, Format, field, note, show_items, show_value
 from muster.cli.session import call
-from muster.cli.usage import day_of
+from muster.cli.usage import day_of, money
 from muster.cli.usage_cells import harmless, micro, microhours
 
 Json = dict[str, Any]
@@ -118,8 +118,7 @@ def _saved_hours(item: Json) -> str:
 
 
 def _saved_money(item: Json) -> str:
-    cents = (item["saved_microdollars"] + 5_000) // 10_000
-    return f"{cents // 100}.{cents % 100:02d}"
+    return money(item["saved_microdollars"])
 
 
 def _percent(name: str) -> Any:  # noqa: ANN401  # a getter of a column

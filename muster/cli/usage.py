@@ -141,11 +141,13 @@ def _percent(item: Json) -> str:
 
 
 def _money(name: str, title: str, rank: int) -> Column:
-    def text(item: Json) -> str:
-        cents = (item[name] + 5_000) // 10_000
-        return f"{cents // 100}.{cents % 100:02d}"
+    return Column(title, lambda item: money(item[name]), right=True, rank=rank)
 
-    return Column(title, text, right=True, rank=rank)
+
+def money(microdollars: int) -> str:
+    """Dollars, rounded to the cent."""
+    cents = (microdollars + 5_000) // 10_000
+    return f"{cents // 100}.{cents % 100:02d}"
 
 
 _TEAM: Final = Column("TEAM", field("team"), rank=4)
@@ -154,9 +156,8 @@ OWNERS: Final = {
     "workload": (_TEAM, Column("NAME", field("workload_name"), rank=5, free=True)),
 }
 """What else names an item, by what is summed up."""
-COLUMNS: Final = (
-    *(_hours(part) for part in PARTS),
-    Column("USE", _percent, right=True, rank=2),
-    _money("cost_microdollars", "COST $", 0),
-    _money("unused_microdollars", "UNUSED $", 3),
-)
+HELD, USED, UNUSED, UNMEASURED = (_hours(part) for part in PARTS)
+USE: Final = Column("USE", _percent, right=True, rank=2)
+COST: Final = _money("cost_microdollars", "COST $", 0)
+UNUSED_COST: Final = _money("unused_microdollars", "UNUSED $", 3)
+COLUMNS: Final = (HELD, USED, UNUSED, UNMEASURED, USE, COST, UNUSED_COST)

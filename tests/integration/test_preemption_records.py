@@ -41,17 +41,22 @@ def accepted_plan(identifier: str) -> Fact:
     return topics.WORKLOAD_FACTS, fact
 
 
-async def two_plans(gateway: Gateway) -> None:
-    """The first runs out of its time, by the second w3 starts."""
-    expired = plans.ReservationExpired(
+def expired_plan(identifier: str) -> Fact:
+    """It was not carried out in time."""
+    fact = plans.ReservationExpired(
         **PREEMPTOR,
-        plan_id="p1",
+        plan_id=identifier,
         reason=Reason.TIMED_OUT,
         message="m",
         expired_at_ms=START + 9_000,
     )
+    return topics.WORKLOAD_FACTS, fact
+
+
+async def two_plans(gateway: Gateway) -> None:
+    """The first runs out of its time, by the second w3 starts."""
     facts = [queued("w1", "blue"), queued("w2", "red"), accepted_plan("p1"), accepted_plan("p2")]
-    facts += [queued("w3"), *running("w3", "red", START + 500), (topics.WORKLOAD_FACTS, expired)]
+    facts += [queued("w3"), *running("w3", "red", START + 500), expired_plan("p1")]
     await publish_facts(gateway.settings, facts, source="a", at_ms=START)
 
     async def told():

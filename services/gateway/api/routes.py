@@ -37,7 +37,14 @@ from services.gateway.http.route import (
     Route,
 )
 from services.gateway.submissions import submission_views
-from services.gateway.usage import rightsize_reads, rightsize_views, usage_reads, usage_views
+from services.gateway.usage import (
+    rightsize_reads,
+    rightsize_views,
+    usage_reads,
+    usage_views,
+    week_reads,
+    week_views,
+)
 from services.gateway.why import eta_views, why_views
 from services.gateway.workloads import command_views, workload_views
 from shared.events.submission_faults import further_rules, further_rules_of_batch
@@ -207,6 +214,16 @@ def _history_routes() -> Iterator[Route]:
         action=Action.READ_TEAM,
         answers=((200, rightsize_views.RightsizeReport),),
         parameters=(rightsize_reads.SINCE_WEEKS, TEAM, LIMIT),
+    )
+    yield Route(
+        method="GET",
+        path="/v1/report",
+        name="get_week",
+        tokens=20,
+        summary="A week of teams: GPU-hours, money, waits, evictions, failures and savings.",
+        action=Action.READ_TEAM,
+        answers=((200, week_views.WeekReport),),
+        parameters=(week_reads.OF_WEEK, TEAM),
     )
     for path, name in (("/v1/workloads/{id}/events", "workload_events"), ("/v1/events", "events")):
         yield Route(

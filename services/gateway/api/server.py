@@ -36,7 +36,7 @@ from services.gateway.pods import logs
 from services.gateway.protocol import SERVER_NAME, compress, revalidated
 from services.gateway.queues import cohort_reads, queue_reads
 from services.gateway.submissions import submissions
-from services.gateway.usage import charge_reads, rightsize_reads, usage_reads
+from services.gateway.usage import charge_reads, rightsize_reads, usage_reads, week_reads
 from services.gateway.why import eta, preemption_reads, why
 from services.gateway.workloads import commands, workload_reads
 from shared.ports.errors import MusterError
@@ -59,6 +59,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "get_usage": usage_reads.get_usage,
     "list_charges": charge_reads.list_charges,
     "get_rightsize": rightsize_reads.get_rightsize,
+    "get_week": week_reads.get_week,
     "list_preemptions": preemption_reads.list_preemptions,
     "workload_events": streams.workload_events,
     "events": streams.events,

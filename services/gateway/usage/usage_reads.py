@@ -18,6 +18,7 @@ from services.gateway.http.route import Parameter
 from services.gateway.usage.usage_views import UsageItem, UsageReport, UsageSum
 from shared.core.model.units import GPU_MILLI
 from shared.core.quota.cost import DAY_MS, rounded
+from shared.ports.reader import Reader
 
 DAYS_MAX: Final = 400
 EPOCH: Final = date(1970, 1, 1)
@@ -71,16 +72,30 @@ _LARGEST: Final = "used + unused + unmeasured DESC"
 async def get_usage(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """The sums of some days."""
     by = call.query.get("by") or "team"
+    days = days_of(call, gateway.clock.now_ms())
     team, limit = call.team_filter(), call.limit()
-    since, until = days_of(call, gateway.clock.now_ms())
+    report = await sums_by(gateway.reader, by, days, team, limit=limit, label=_label(call, by))
+    if not report.items:
+        await check_names(gateway, call, team=call.query.get("team", ""))
+    return answer(report)
+
+
+async def sums_by(
+    reader: Reader,
+    by: str,
+    days: tuple[date, date],
+    team: str | None,
+    *,
+    limit: int,
+    label: tuple[str, ...] = (),
+) -> UsageReport:
+    """The sums of the days from the first to before the second; `label`: the key, by label."""
+    since, until = days
     item, team_of, name_of = _OWN[by]
     order = "item" if by == "day" else _LARGEST
     sql = _SUMS.format(item=item, team=team_of, name=name_of, order=order)
-    asked = number_of(since), number_of(until), team, limit, *_label(call, by)
-    rows = await gateway.reader.fetch(sql, *asked)
-    if not rows:
-        await check_names(gateway, call, team=call.query.get("team", ""))
-    report = UsageReport(
+    rows = await reader.fetch(sql, number_of(since), number_of(until), team, limit, *label)
+    return UsageReport(
         by=by,
         since=since.isoformat(),
         until=until.isoformat(),
@@ -88,7 +103,6 @@ async def get_usage(gateway: GatewayContext, call: RequestContext) -> web.Respon
         left_out=max(rows[0]["items"] - limit, 0) if rows else 0,
         total=UsageSum(**sums_of(rows[0], "all_")) if rows else UsageSum(**sums_of({})),
     )
-    return answer(report)
 
 
 def _label(call: RequestContext, by: str) -> tuple[str, ...]:

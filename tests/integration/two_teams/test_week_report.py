@@ -1,0 +1,90 @@
+"""A week of two teams, as facts tell it, over HTTP: money, waits, evictions, failures, rights."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from services.gateway.usage.rightsize_reads import monday_of
+from services.gateway.usage.usage_reads import date_of, number_of
+from shared.core.model.decision import Reason
+from shared.core.model.lifecycle import State
+from shared.core.quota.cost import DAY_MS
+from shared.events import topics, usage, workloads
+from tests.integration.test_preemption_records import accepted_plan, expired_plan
+from tests.support.facts import Fact, common
+from tests.support.gateway import Gateway, publish_facts, running_projection, until
+from tests.support.two_teams import HOUR, START, queued, running
+
+GPU_HOUR = 1_000 * 1_000 * HOUR
+MONDAY = monday_of(date_of(START // DAY_MS))
+
+
+def used(team: str, workload_id: str, weeks_ago: int, hours: int) -> usage.AttemptUse:
+    """So many GPU-hours at $2.50, three quarters of them used."""
+    return usage.AttemptUse(
+        workload_id=workload_id,
+        attempt=1,
+        team=team,
+        queue=team,
+        flavor="h100",
+        day=number_of(MONDAY) - 7 * weeks_ago,
+        used=hours * GPU_HOUR * 3 // 4,
+        unused=hours * GPU_HOUR // 4,
+        unmeasured=0,
+        price_microdollars_per_gpu_hour=2_500_000,
+    )
+
+
+def a_week() -> list[Fact]:
+    """Red waits 4 s and fails, blue waits 2 s; one of two plans against both is carried out."""
+    spent = (used("red", "w2", 0, 8), used("red", "w0", 1, 4), used("blue", "w1", 0, 2))
+    failed = workloads.WorkloadFailed(
+        **common("w2", 4, State.FAILED, "red"), reason=Reason.FAILED, message="exit code 1"
+    )
+    return [
+        *(queued(name, team) for name, team in (("w1", "blue"), ("w2", "red"), ("w3", "red"))),
+        *running("w1", "blue", START + 2_000),
+        *running("w2", "red", START + 4_000),
+        (topics.WORKLOAD_FACTS, failed),
+        accepted_plan("p1"),
+        accepted_plan("p2"),
+        expired_plan("p1"),
+        (topics.IDLENESS_FACTS, usage.UsageTold(attempts=spent, at_ms=START)),
+    ]
+
+
+async def test_a_week_is_told_by_team_and_to_each_its_own(gateway: Gateway) -> None:
+    async def report(key: str | None = None, **query: str) -> dict:
+        params = {"week": (MONDAY + timedelta(days=2)).isoformat(), **query}
+        reply = await gateway.call("GET", "/v1/report", params=params, key=key)
+        assert reply.status == 200, reply.body
+        return dict(reply.body)
+
+    async def is_told() -> bool:
+        teams = (await report())["teams"]
+        return [one["failed"] + one["preempted"] for one in teams] == [2, 1]
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, a_week(), source="a", at_ms=START)
+        await until(is_told)
+        told = await report()
+        before = await report(week=(MONDAY - timedelta(days=7)).isoformat())
+        own = await report(await gateway.key("blue", "viewer"))
+        wrong = await gateway.call("GET", "/v1/report", params={"week": "2026-13-01"})
+
+    red, blue = told["teams"]
+    assert (MONDAY.isoformat(), 25_000_000) == (told["since"], told["total"]["cost_microdollars"])
+    assert {
+        "team": "red", "cost_microdollars": 20_000_000, "unused_microdollars": 5_000_000,
+        "cost_before_microdollars": 10_000_000, "used_gpu_ms": 6_000 * HOUR, "submitted": 2,
+        "started": 1, "failed": 1, "wait_p50_ms": 4_000, "wait_p95_ms": 4_000, "preempted": 1,
+        "idle_released": 0, "savings": [],
+    }.items() <= red.items()  # fmt: skip
+    assert (2_000, 0, 1) == (blue["wait_p50_ms"], blue["failed"], blue["preempted"])
+    assert [{"reason": Reason.FAILED, "count": 1}] == told["failures"]
+    assert [("red", 0, None)] == [
+        (one["team"], one["submitted"], one["wait_p50_ms"]) for one in before["teams"]
+    ]
+    assert ["blue"] == [one["team"] for one in own["teams"]]
+    assert [] == own["failures"]
+    assert (400, "week") == (wrong.status, wrong.body["errors"][0]["field"])
