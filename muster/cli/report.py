@@ -1,4 +1,4 @@
-"""`muster report`: a week of teams, for those who pay and those who plan."""
+"""`muster report`: a week of teams, with money, waits and what went wrong."""
 
 from __future__ import annotations
 

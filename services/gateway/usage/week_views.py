@@ -24,7 +24,9 @@ class TeamWeek(UsageSum, frozen=True, kw_only=True):
     submitted: int
     """Workloads of the week; the next four are of these."""
     started: int
+    """Those that have run."""
     failed: int
+    """Those that ended in state failed."""
     wait_p50_ms: int | None
     """From submission to the first start, of half of what was never evicted; null: nothing was."""
     wait_p95_ms: int | None
@@ -45,6 +47,7 @@ class WeekReport(View, frozen=True, kw_only=True):
     until: str
     """The Monday after it."""
     teams: tuple[TeamWeek, ...]
+    """Those that held or submitted something, or lost work."""
     total: UsageSum
     """Of all these teams."""
     failures: tuple[FailureCount, ...]
