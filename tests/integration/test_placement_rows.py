@@ -86,8 +86,7 @@ async def test_a_service_that_reloads_all_the_time_breaks_nothing(pool: Pool, se
         for unit in driver.units[written:]:
             await store.commit(unit)
         written = len(driver.units)
-        driver.handler = PlacementHandler(cell=0, seed=0)
-        await driver.handler.load(pool)
+        await driver.restart(pool)
         check(driver.handler)
 
 
@@ -100,8 +99,7 @@ async def test_a_hold_of_what_runs_outlives_a_reload(pool: Pool) -> None:
     driver.send(command(HoldWorkload, "w1"))
     await store.commit(driver.units[2])
 
-    driver.handler = PlacementHandler(cell=0, seed=0)
-    await driver.handler.load(pool)
+    await driver.restart(pool)
     driver.send(pod_fact(PodsGone, "w1"))
 
     assert State.HELD is driver.state()
@@ -124,8 +122,7 @@ async def test_what_was_said_of_a_pod_outlives_a_reload_and_an_upgrade(
     change = "UPDATE placement.workload SET reason = $1, pod_reason = $2 RETURNING 1"
     await pool.fetch(change, reason, pod_reason)
 
-    driver.handler = PlacementHandler(cell=0, seed=0)
-    await driver.handler.load(pool)
+    await driver.restart(pool)
 
     assert [("failed", "OOMKilled")] == [tuple(row.values()) for row in rows]
     record = driver.record()
@@ -139,8 +136,7 @@ async def test_a_time_to_live_outlives_a_reload(pool: Pool) -> None:
     for unit in driver.units:
         await store.commit(unit)
 
-    driver.handler = PlacementHandler(cell=0, seed=0)
-    await driver.handler.load(pool)
+    await driver.restart(pool)
     driver.wait(60)
 
     assert State.CANCELLING is driver.state()
@@ -161,8 +157,7 @@ async def test_a_promise_that_is_not_kept_is_told_once_also_after_a_reload(pool:
         for unit in driver.units[written:]:
             await store.commit(unit)
         written = len(driver.units)
-        driver.handler = PlacementHandler(cell=0, seed=0)
-        await driver.handler.load(pool)
+        await driver.restart(pool)
 
     await reload()
     driver.wait(700)
@@ -192,8 +187,7 @@ async def test_a_promised_start_and_its_nodes_outlive_a_reload(pool: Pool) -> No
     assert before is not None
     assert driver.now_ms + 600_000 == before.promised_ms
 
-    driver.handler = PlacementHandler(cell=0, seed=0)
-    await driver.handler.load(pool)
+    await driver.restart(pool)
 
     assert before == driver.handler.state.promises.of("w2")
     driver.send(nominated(a_workload("late", expected_duration_seconds=601), order=2))
@@ -216,8 +210,7 @@ async def test_what_a_spent_budget_leaves_outlives_a_reload(pool: Pool) -> None:
     for unit in driver.units:
         await store.commit(unit)
 
-    driver.handler = PlacementHandler(cell=0, seed=0)
-    await driver.handler.load(pool)
+    await driver.restart(pool)
 
     after = driver.handler.state.spent_budgets
     assert not after.may_grow("red", "cheap")
@@ -237,8 +230,7 @@ async def test_a_shunned_node_and_who_goes_round_it_outlive_a_reload(pool: Pool)
         await store.commit(unit)
     committed = len(driver.units)
 
-    driver.handler = PlacementHandler(cell=0, seed=0, shun=ShunPolicy(seconds=300))
-    await driver.handler.load(pool)
+    await driver.restart(pool)
 
     check(driver.handler)
     assert (bad,) == driver.record("a").avoids

@@ -33,6 +33,8 @@ from tests.support.work import record
 SCRAPE_SECONDS: Final = 1
 QUEUES: Final = {TEAM: "default", "small": "default"}
 """Flavors of the queues, by name."""
+MANY_GPU_MILLI: Final = 1_000_000
+"""A quota that is shown and keeps nothing waiting."""
 DEAF: Final = {"url": "https://hooks.example.com/budgets", "events": ["budget"]}
 """A destination that is told of nothing here."""
 BOARDS: Final = {"agent-a": h100(), "agent-b": t4() | {"gpu.0.fan": 40}}
@@ -141,10 +143,12 @@ async def organise(
     idle = {"warn_after_seconds": 2, "release_after_seconds": 600}
     for flavor in set(queues.values()):
         await stage.put(f"flavors/{flavor}", {})
-    await stage.put(f"teams/{TEAM}", {"default_queue": TEAM, "idle": idle})
-    limits = {"gpu_milli": UNLIMITED, "cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
+    budget = {"gpu_hours_per_month": 1_000_000}
+    await stage.put(f"teams/{TEAM}", {"default_queue": TEAM, "idle": idle, "budget": budget})
+    limits = {"cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
     for name, flavor in queues.items():
-        flavors = [{"flavor": flavor, "nominal": limits}]
+        gpu_milli = UNLIMITED if name == TEAM else MANY_GPU_MILLI
+        flavors = [{"flavor": flavor, "nominal": {"gpu_milli": gpu_milli, **limits}}]
         await stage.put(f"queues/{name}", {"team": TEAM, "flavors": flavors})
     await stage.put("notifications/hook", {"secret": "key", **destination})
     await stage.until("SELECT count(*) FROM placement.node", 3, 60)

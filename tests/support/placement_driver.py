@@ -29,6 +29,7 @@ from shared.core.model.units import UNLIMITED, Resources
 from shared.core.scoring.cluster import Cluster
 from shared.events import nodes, plans, pods, quotas, topics, workloads
 from shared.events.envelope import Received
+from shared.ports.reader import Reader
 from shared.ports.store import Unit
 from shared.runtime.assemble import Counters, assemble
 from shared.runtime.handler import Outcome
@@ -194,9 +195,8 @@ class Driver:
         self, *, seed: int = 0, silent_seconds: int = NEVER_SECONDS, **settings: Any
     ) -> None:
         """Nothing is asked about unless `silent_seconds` says so: no binder answers here."""
-        self.handler = PlacementHandler(
-            cell=0, seed=seed, silent_seconds=silent_seconds, **settings
-        )
+        self._settings = {"cell": 0, "seed": seed, "silent_seconds": silent_seconds, **settings}
+        self.handler = PlacementHandler(**self._settings)
         self.now_ms = FIRST_MS
         self.units: list[Unit] = []
         self.counters = Counters(next_seq=1, next_unit=1, next_audit=1, last_digest=b"")
@@ -219,6 +219,11 @@ class Driver:
     def send(self, *payloads: Any) -> list[Any]:
         """One batch; the payloads that came out, in order."""
         return self.take([self.message(one) for one in payloads])
+
+    async def restart(self, reader: Reader) -> None:
+        """Another life of the service, with the same settings."""
+        self.handler = PlacementHandler(**self._settings)
+        await self.handler.load(reader)
 
     def wait(self, seconds: float) -> list[Any]:
         """Let time pass, then process what is due."""
