@@ -1,8 +1,9 @@
 """Callers with a bearer token of the cluster: its TokenReview names the user, documents the role.
 
-An answer is trusted for `FRESH_SECONDS`, so a token that ends is refused within that time, and so
-is one of a user that loses its group. Tokens are kept as digests. Tokens that were never good
-cost the cluster a request each: an address may have `TRIES_PER_SECOND` of them.
+An answer is trusted for `FRESH_SECONDS`, and the API server itself knows a token for up to 10 s.
+Within both a token that ends is refused, and so is one of a user that loses its group. Tokens are
+kept as digests. Tokens that were never good cost the cluster a request each: an address may have
+`TRIES_PER_SECOND` of them.
 """
 
 from __future__ import annotations
