@@ -179,6 +179,21 @@ def _history_routes() -> Iterator[Route]:
         answers=((200, why_views.PreemptionPage),),
         parameters=(TEAM, SINCE, LIMIT, CURSOR),
     )
+    yield from _usage_routes()
+    for path, name in (("/v1/workloads/{id}/events", "workload_events"), ("/v1/events", "events")):
+        yield Route(
+            method="GET",
+            path=path,
+            name=name,
+            summary="Recorded events; a stream for `Accept: text/event-stream`.",
+            streams=True,
+            action=Action.READ_WORKLOAD,
+            answers=((200, workload_views.EventPage),),
+            parameters=(AFTER, BEFORE, NEWEST, EVENTS_SINCE, LAST_EVENT_ID, LIMIT, TEAM),
+        )
+
+
+def _usage_routes() -> Iterator[Route]:
     yield Route(
         method="GET",
         path="/v1/usage",
@@ -225,17 +240,6 @@ def _history_routes() -> Iterator[Route]:
         answers=((200, week_views.WeekReport),),
         parameters=(week_reads.OF_WEEK, TEAM),
     )
-    for path, name in (("/v1/workloads/{id}/events", "workload_events"), ("/v1/events", "events")):
-        yield Route(
-            method="GET",
-            path=path,
-            name=name,
-            summary="Recorded events; a stream for `Accept: text/event-stream`.",
-            streams=True,
-            action=Action.READ_WORKLOAD,
-            answers=((200, workload_views.EventPage),),
-            parameters=(AFTER, BEFORE, NEWEST, EVENTS_SINCE, LAST_EVENT_ID, LIMIT, TEAM),
-        )
 
 
 def _pod_routes() -> Iterator[Route]:

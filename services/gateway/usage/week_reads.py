@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from itertools import islice
@@ -59,6 +58,7 @@ _FAILURES: Final = (
     " AND ($3::text IS NULL OR team = $3) GROUP BY 1 ORDER BY 2 DESC, 1"
 )
 Rows = Mapping[str, Mapping[str, Any]]
+_NOTHING: Final = UsageSum(**sums_of({}))
 _NO_WORK: Final[Mapping[str, Any]] = {"submitted": 0, "started": 0, "failed": 0, "waits": None}
 _NO_EVICTIONS: Final[Mapping[str, Any]] = {"preempted": 0, "idle_released": 0}
 
@@ -69,14 +69,13 @@ async def get_week(gateway: GatewayContext, call: RequestContext) -> web.Respons
     asked = day_of(call, "week") or date_of(gateway.clock.now_ms() // DAY_MS) - WEEK
     monday = monday_of(asked)
     span = number_of(monday) * DAY_MS, number_of(monday + WEEK) * DAY_MS, team
-    held, before, work, evictions, failures, savings = await asyncio.gather(
-        sums_by(reader, "team", (monday, monday + WEEK), team, limit=ALL),
-        sums_by(reader, "team", (monday - WEEK, monday), team, limit=ALL),
-        reader.fetch(_WORK, *span),
-        reader.fetch(_EVICTIONS, *span),
-        reader.fetch(_FAILURES, *span),
-        seen_in(gateway, monday, monday + WEEK, team, ALL),
-    )
+    # One after the other: a report must not take every connection that there is for reads.
+    held = await sums_by(reader, "team", (monday, monday + WEEK), team, limit=ALL)
+    before = await sums_by(reader, "team", (monday - WEEK, monday), team, limit=ALL)
+    work = await reader.fetch(_WORK, *span)
+    evictions = await reader.fetch(_EVICTIONS, *span)
+    failures = await reader.fetch(_FAILURES, *span)
+    savings = await seen_in(gateway, monday, monday + WEEK, team, ALL)
     teams = _teams(held, before, _by_team(work), _by_team(evictions), _largest(savings))
     if not teams:
         await check_names(gateway, call, team=call.query.get("team", ""))
@@ -117,7 +116,7 @@ def _teams(
     return tuple(
         _team(
             name,
-            sums.get(name),
+            sums.get(name, _NOTHING),
             cost_before.get(name, 0),
             {**_NO_WORK, **work.get(name, {}), **_NO_EVICTIONS, **evictions.get(name, {})},
             savings.get(name, ()),
@@ -128,13 +127,13 @@ def _teams(
 
 def _team(
     name: str,
-    held: UsageSum | None,
+    held: UsageSum,
     cost_before: int,
     fared: Mapping[str, Any],
     savings: tuple[RightsizeItem, ...],
 ) -> TeamWeek:
     p50_ms, p95_ms = fared["waits"] or (None, None)
-    amounts = sums_of({}) if held is None else {part: getattr(held, part) for part in sums_of({})}
+    amounts = {part: getattr(held, part) for part in UsageSum.__struct_fields__}
     counts = ("submitted", "started", "failed", "preempted", "idle_released")
     return TeamWeek(
         team=name,
