@@ -27,5 +27,15 @@ def promtool() -> Path:
 
 
 @pytest.fixture(scope="session")
+def alertmanager() -> Path:
+    """Debian's, where it is installed: it needs its template where root puts it; CI does."""
+    found = programs.alertmanager()
+    if found is None:
+        assert not programs.required(), "apt-get install prometheus-alertmanager"
+        pytest.skip("apt-get install prometheus-alertmanager")
+    return found
+
+
+@pytest.fixture(scope="session")
 def prometheus() -> Path:
     return _or_skip(programs.prometheus)

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import pytest
 
-from deploy.observe import programs
 from tests.observe import chaos, live
 from tests.observe.chaos import shortened, work
 from tests.observe.test_rules import ALERTS, rules
@@ -59,11 +58,10 @@ def test_ranges_offsets_and_limits_of_seconds_are_times(expression: str, short: 
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory, prometheus: Path) -> Iterator[chaos.Scene]:
-    if programs.alertmanager() is None:
-        assert not programs.required(), "apt-get install prometheus-alertmanager"
-        # Debian's needs its template where root installs it.
-        pytest.skip("apt-get install prometheus-alertmanager")
+def scene(
+    tmp_path_factory: pytest.TempPathFactory, prometheus: Path, alertmanager: Path
+) -> Iterator[chaos.Scene]:
+    del prometheus, alertmanager
     folder = tmp_path_factory.mktemp("chaos")
     rules = shortened.write(folder / "rules")
     with live.running(folder, group=GROUP, rules=rules) as running:

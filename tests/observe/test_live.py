@@ -13,7 +13,6 @@ from typing import Any, Final
 import pytest
 
 from deploy.local.system import LocalSystem
-from deploy.observe import programs
 from deploy.observe.servers import Observing
 from tests.observe import live, names
 from tests.observe.expressions import expressions, plain
@@ -127,11 +126,10 @@ def test_no_label_has_more_values_than_it_may(running: live.Live) -> None:
         assert 0 < len(values) <= LABEL_VALUES_MAX, label
 
 
-async def test_an_alert_reaches_its_receiver_and_resolves(running: live.Live) -> None:
-    if not running.observing.tells:
-        assert not programs.required(), "apt-get install prometheus-alertmanager"
-        # Debian's needs its template where root installs it; CI does, and sets MUSTER_OBSERVE.
-        pytest.skip("apt-get install prometheus-alertmanager")
+async def test_an_alert_reaches_its_receiver_and_resolves(
+    running: live.Live, alertmanager: Path
+) -> None:
+    assert running.observing.tells, alertmanager
 
     def told(status: str) -> list[dict[str, Any]]:
         return [
