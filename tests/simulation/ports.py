@@ -24,9 +24,13 @@ EPOCH_SQL: Final = "SELECT epoch FROM placement.lease WHERE shard = $1"
 
 
 class Time:
-    """`ports.Clock` of one machine: virtual time, and by how much its wall clock is off."""
+    """`ports.Clock` of one machine: virtual time, and by how much its wall clock is off.
+
+    It may be asked from any thread, and after its event loop has ended, as metrics do.
+    """
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self.off_ms = 0
 
     def now_ms(self) -> int:
@@ -35,7 +39,7 @@ class Time:
 
     def monotonic_seconds(self) -> float:
         """Virtual seconds."""
-        return asyncio.get_running_loop().time()
+        return self._loop.time()
 
 
 class SimulatedDatabase(MemoryDatabase):
