@@ -57,7 +57,7 @@ class KafkaPublisher:
             try:
                 await start(producer, self._access)
             except BaseException:
-                await producer.stop()
+                await stop(producer)
                 raise
             self._producer = producer
         return self._producer

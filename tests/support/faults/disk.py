@@ -13,6 +13,7 @@ from deploy.local.processes import LocalError
 
 SIZE: Final = "6g"
 """Room while nothing is wrong; only what is used takes memory."""
+TRIES: Final = 50
 
 
 class SmallDisk:
@@ -31,13 +32,23 @@ class SmallDisk:
     @contextmanager
     def full(self) -> Iterator[None]:
         """Without a free page: its size is what is used."""
-        found = os.statvfs(self.folder)
-        used = (found.f_blocks - found.f_bfree) * found.f_frsize
-        self._resize(str(used))
+        self._fill()
         try:
             yield
         finally:
             self._resize(SIZE)
+
+    def _fill(self) -> None:
+        """Take the free pages away; again where one was written after they were counted."""
+        for left in reversed(range(TRIES)):
+            found = os.statvfs(self.folder)
+            used = (found.f_blocks - found.f_bfree) * found.f_frsize
+            try:
+                self._resize(str(used))
+                break
+            except LocalError:
+                if not left:
+                    raise
 
     def _resize(self, size: str) -> None:
         _run("mount", "-o", f"remount,size={size}", str(self.folder))
