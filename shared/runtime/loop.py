@@ -94,7 +94,9 @@ class Loop:
     @property
     def why_not_ready(self) -> str:
         """What a person must know of, a line each, else what ended the last life; "" for none."""
-        return "\n".join(self._lost_logs.sentences) or self._ended_by
+        clock = self._session.time
+        off = "" if clock.agrees else clock.message
+        return "\n".join(self._lost_logs.sentences) or off or self._ended_by
 
     def stop(self) -> None:
         """Finish the batch in hand, then return from `run`."""

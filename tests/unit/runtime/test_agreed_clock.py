@@ -101,11 +101,13 @@ async def test_nothing_is_decided_while_the_clock_is_off_and_all_of_it_afterward
         await asyncio.sleep(0.002)
     assert names(1) == [*world.passed()]
     assert not world.opened.ready
+    assert "3600.0 s ahead of the database's" in world.loop.why_not_ready
 
     stepping.step_ms = 0
     await world.read_to(3)
     assert dict.fromkeys(names(1, 2, 3), 1) == world.passed()
     assert world.opened.ready
+    assert not world.loop.why_not_ready
 
 
 async def test_a_step_between_reading_and_deciding_ends_the_life_and_nothing_is_lost(
