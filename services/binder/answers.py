@@ -13,15 +13,19 @@ from services.binder.gang_state import POD_LOST
 from shared.core.model.lifecycle import State
 from shared.core.nodes.pod_failures import FailureCause, cause_of_failure, never_starts
 from shared.events.pods import (
+    AskedAttempt,
     BindRefused,
     PodFact,
     PodsBound,
     PodsFinished,
     PodsGone,
+    PodsResized,
     PodsRunning,
+    ResizeRefused,
 )
 
 AGAIN: Final = "told again, as it was not heard"
+UNHEARD: Final = "ResizeUnheard"
 _KNOWN: Final = {State.PLACED: 0, State.BOUND: 1, State.RUNNING: 2}
 """Place in `STATES` of what placement knows; of what it stops only the end is news."""
 
@@ -55,6 +59,23 @@ def last_fact(attempt: Attempt, at_ms: int) -> PodFact:
     return PodsFinished(
         succeeded=False, lost=lost, cause=cause, reason=attempt.reason, message=AGAIN, **who
     )
+
+
+def resize_fact(attempt: Attempt, asked: AskedAttempt, at_ms: int) -> PodFact:
+    """The answer to a resize that is not under way: by the pods that the row has.
+
+    A refusal and a command that never came leave the same row, and have the same answer.
+    """
+    who: dict[str, Any] = {
+        "workload_id": attempt.workload_id,
+        "attempt": attempt.attempt,
+        "at_ms": at_ms,
+        "cell": attempt.cell,
+        "number": asked.resize,
+    }
+    if attempt.size == asked.resize_pods:
+        return PodsResized(pods=attempt.size, **who)
+    return ResizeRefused(reason=UNHEARD, pod_reason=UNHEARD, message=AGAIN, **who)
 
 
 def _cause(reason: str) -> FailureCause:

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from services.binder.actuator import Actuator
-from services.binder.answers import beyond, last_fact
+from services.binder.answers import beyond, last_fact, resize_fact
 from services.binder.attempts import (
     ANSWERED,
     FINISHED,
@@ -144,6 +144,8 @@ class RowBatch:
                 self._tell_gone(question.cell, key, cause, succeeded=False)
             elif beyond(attempt, one.state):
                 self._emit(last_fact(attempt, cause.event.time_ms), cause)
+            elif one.resize and not attempt.resizing and not attempt.evicting:
+                self._emit(resize_fact(attempt, one, cause.event.time_ms), cause)
 
     def _tell_gone(self, cell: int, key: Key, cause: Received, *, succeeded: bool) -> None:
         fact = PodsGone(

@@ -95,6 +95,10 @@ class AskedAttempt(Wire, frozen=True, kw_only=True):
     attempt: int
     state: State
     """By the last fact that placement has; of what is being stopped only the end is news."""
+    resize: int = 0
+    """Number of the resize that placement still waits for; 0: for none."""
+    resize_pods: int = 0
+    """Pods that it asked for by that resize."""
 
 
 class AskAttempts(Wire, frozen=True, kw_only=True):

@@ -71,4 +71,11 @@ class SilentAttempts:
 
 
 def _asked(record: Record) -> AskedAttempt:
-    return AskedAttempt(workload_id=record.workload.id, attempt=record.attempt, state=record.state)
+    resize = record.resize
+    return AskedAttempt(
+        workload_id=record.workload.id,
+        attempt=record.attempt,
+        state=record.state,
+        resize=resize.number if resize.open else 0,
+        resize_pods=resize.pods if resize.open else 0,
+    )

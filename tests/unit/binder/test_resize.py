@@ -2,7 +2,14 @@
 
 import pytest
 
-from shared.events.pods import PodsFinished, PodsResized, ResizeRefused
+from shared.core.model.lifecycle import State
+from shared.events.pods import (
+    AskAttempts,
+    AskedAttempt,
+    PodsFinished,
+    PodsResized,
+    ResizeRefused,
+)
 from shared.ports.cluster import PodOperation
 from shared.simulator.faults import Faults
 from tests.unit.binder.world import World, bind, evict, resize, without_backoff
@@ -164,3 +171,41 @@ async def test_a_command_without_pods_is_a_dead_letter(world):
     await world.send(resize(()))
 
     assert [reason for _, reason in world.dead] == ["placement.pods: must not be empty"]
+
+
+def asked(number, pods):
+    """Placement still waits for the answer to this resize."""
+    one = AskedAttempt(
+        workload_id="w1", attempt=1, state=State.RUNNING, resize=number, resize_pods=pods
+    )
+    return AskAttempts(epoch=1, attempts=(one,))
+
+
+@pytest.mark.parametrize(
+    ("number", "pods", "answer"),
+    [
+        pytest.param(1, 4, PodsResized, id="its answer was lost"),
+        pytest.param(2, 6, ResizeRefused, id="its command was lost"),
+    ],
+)
+async def test_a_resize_that_is_asked_for_is_answered_by_what_there_is(
+    world, number, pods, answer
+):
+    await world.send(resize(FOUR))
+    before = len(world.facts)
+
+    await world.send(asked(number, pods))
+
+    (again,) = world.facts[before:]
+    assert (answer, number) == (type(again), again.number)
+
+
+async def test_a_resize_that_is_under_way_is_answered_at_its_end_alone(world):
+    await world.send(resize(TWO[:1]))
+    before = world.told()
+
+    await world.send(asked(1, 1))
+
+    assert before == world.told()
+    await world.advance(1)
+    assert [*before, "PodsResized"] == world.told()

@@ -9,9 +9,17 @@ import pytest
 from services.placement.state.heard import LastHeard
 from services.placement.workloads import silence
 from shared.core.model.lifecycle import State
-from shared.events.pods import AskAttempts, EvictPods
-from tests.support.placement_driver import Driver, a_node, a_quota, a_workload, nominated, reported
-from tests.unit.placement.world import PATHS, gone, running
+from shared.events.pods import AskAttempts, EvictPods, PodsFinished, PodsResized
+from tests.support.placement_driver import (
+    Driver,
+    a_node,
+    a_quota,
+    a_workload,
+    nominated,
+    pod_fact,
+    reported,
+)
+from tests.unit.placement.world import PATHS, a_gang_below_its_size, gone, running
 
 SECONDS = 60
 
@@ -73,3 +81,20 @@ def test_after_a_start_the_longest_silence_comes_first():
 
     assert 1_000 == heard.oldest_ms
     assert ["old"] == heard.silent_since(1_500, 10)
+
+
+def test_a_resize_without_an_answer_is_asked_about_with_what_was_wanted():
+    driver = a_gang_below_its_size(silent_seconds=SECONDS)
+    driver.send(pod_fact(PodsFinished, "full", succeeded=True))
+
+    (question,) = [one for one in driver.wait(SECONDS) if isinstance(one, AskAttempts)]
+    (one,) = question.attempts
+
+    assert ("w1", 1, 8) == (one.workload_id, one.resize, one.resize_pods)
+    driver.send(pod_fact(PodsResized, "w1", number=1, pods=8))
+    assert [0] == [
+        one.resize
+        for each in driver.wait(SECONDS)
+        if isinstance(each, AskAttempts)
+        for one in each.attempts
+    ]

@@ -18,6 +18,7 @@ from shared.events.workloads import (
     RequestEviction,
 )
 from tests.support.placement_driver import (
+    NEVER_SECONDS,
     Driver,
     a_node,
     a_quota,
@@ -72,9 +73,9 @@ def at(state, **spec):
     return driver
 
 
-def a_gang_below_its_size(quota=1_000, **spec):
+def a_gang_below_its_size(quota=1_000, *, silent_seconds=NEVER_SECONDS, **spec):
     """A node of eight GPUs: w1 runs with four of its eight pods, "full" runs on the others."""
-    driver = Driver()
+    driver = Driver(silent_seconds=silent_seconds)
     driver.send(reported(a_node()), a_quota(gpus=quota))
     driver.send(nominated(a_workload("full", pod_count=4)))
     driver.send(nominated(a_workload("w1", pod_count=8, min_count=4, **spec)))
