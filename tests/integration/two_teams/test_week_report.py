@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from services.gateway.usage.rightsize_reads import monday_of
-from services.gateway.usage.usage_reads import date_of, number_of
+from services.gateway.usage.usage_sums import date_of, number_of
 from shared.core.model.decision import Reason
 from shared.core.model.lifecycle import State
 from shared.core.quota.cost import DAY_MS
