@@ -208,7 +208,11 @@ def _week(event: Event, fact: notifications.TellWeek) -> Notice:
     """One sentence of numbers; the remarks are the message, one line in all."""
     whose = f"team {fact.team}" if fact.team else "all teams"
     measured = fact.used_gpu_ms + fact.unused_gpu_ms
-    share = f"{100 * fact.used_gpu_ms // measured} % of it" if measured else "it is not known what"
+    share = (
+        f"{100 * fact.used_gpu_ms // measured} % of what was measured"
+        if measured
+        else "it is not known what"
+    )
     waits = (
         f", half of its work started within {fact.wait_p50_ms // 1_000} s"
         if fact.wait_p50_ms is not None

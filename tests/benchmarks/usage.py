@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -52,31 +52,28 @@ FROM (SELECT n, n * 3 / 4 % 200 AS t FROM generate_series(0, {count} - 1) n) mad
 """
 
 
-def command(gateway: Gateway, *words: str) -> Callable[[], None]:
-    """`muster WORDS` as a user calls it, as an operator."""
+def ask(gateway: Gateway, words: Sequence[str]) -> float:
+    """`muster WORDS` as an operator calls it; for how many seconds."""
     program = [str(Path(sys.executable).with_name("muster")), *words]
-    environment = os.environ | {
-        "MUSTER_ADDRESS": gateway.address,
-        "MUSTER_KEY": gateway.operator_key,
-    }
-    return lambda: subprocess.run(program, env=environment, check=True, stdout=subprocess.DEVNULL)
+    key = {"MUSTER_ADDRESS": gateway.address, "MUSTER_KEY": gateway.operator_key}
+    started = time.perf_counter()
+    subprocess.run(program, env=os.environ | key, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
 
 
-async def measured(gateway: Gateway, times: int) -> dict[str, Any]:
+async def measured(gateway: Gateway, times: int) -> dict[str, float]:
     """Seconds of each question; the middle one of several."""
     since, until = MONTH
-    asked = [(by, ("usage", "--by", by, "--since", since, "--until", until)) for by in BY]
-    asked.append(("workload, one team", (*asked[-2][1], "-t", "team-7")))
-    asked.append(("report --week", ("report", "--week", "2026-11-16")))
-    found = {}
-    for name, words in asked:
-        taken = []
-        for _ in range(times):
-            started = time.perf_counter()
-            await asyncio.to_thread(command(gateway, *words))
-            taken.append(time.perf_counter() - started)
-        found[name] = round(median(taken), 2)
-    return found
+    days = ("--since", since, "--until", until)
+    asked: dict[str, tuple[str, ...]] = {by: ("usage", "--by", by, *days) for by in BY}
+    asked["workload, one team"] = (*asked["workload"], "-t", "team-7")
+    asked["report"] = ("report", "--week", "2026-11-16")
+    return {
+        name: round(
+            median([await asyncio.to_thread(ask, gateway, words) for _ in range(times)]), 2
+        )
+        for name, words in asked.items()
+    }
 
 
 async def run(kafka: LocalKafka, server: LocalPostgres, options: argparse.Namespace) -> Any:

@@ -91,6 +91,7 @@ def commands_of(report: WeekReport) -> Iterator[TellWeek]:
         for one in report.failures[:SAVINGS_MAX]
     ]
     yield TellWeek(
+        team="",
         since=report.since,
         until=report.until,
         cost_before_microdollars=sum(one.cost_before_microdollars for one in teams),
