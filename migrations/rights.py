@@ -43,6 +43,7 @@ _OF_SCHEMA: Final = {
     ("placement", "usage"): READ,
     ("placement", "allocation"): ALL - {"UPDATE"},
     ("gateway", "told_start"): ALL - {"UPDATE"},
+    ("gateway", "told_week"): APPEND,
 }
 _PROTOCOL_FUNCTIONS: Final = ("expect", "hold_lease", "maintain", "take_lease")
 _FUNCTIONS: Final = {

@@ -60,6 +60,10 @@ def check(  # noqa: PLR0917  # typer's form
     cluster: Annotated[
         str | None, typer.Option(help="Compare pods of the simulated cluster at this URL, too.")
     ] = None,
+    monitoring: Annotated[
+        str | None,
+        typer.Option(help="Hold the states of GPUs that monitoring tells at this URL, too."),
+    ] = None,
     instance: Annotated[
         str, typer.Option(envvar="MUSTER_KUBE_INSTANCE", help="Label of this Muster's pods.")
     ] = "default",
@@ -68,12 +72,14 @@ def check(  # noqa: PLR0917  # typer's form
 
     Reads PostgreSQL, the Kafka log and, if asked, all pods and claims of an API server, or the
     pods of the simulated cluster; shares no code with the services, changes nothing. A difference
-    of pods and claims counts when it stays for 30 seconds, as does work that fits and waits
-    (--at-rest); a pod on a node with GPUs that were given back before counts at once.
+    of pods, claims and states of GPUs (--monitoring) counts when it stays for 30 seconds, as does
+    work that fits and waits (--at-rest). A pod on a node with GPUs that were given back before,
+    and states that do not sum to the capacity, count at once.
 
     Example: muster-ops check -o json
     Example: muster-ops check --kubeconfig checker.kubeconfig
     Example: muster-ops check --cluster http://127.0.0.1:8090
+    Example: muster-ops check --monitoring http://127.0.0.1:9105
     """
     from operations.check import runner
     from operations.check.log import LogReader
@@ -92,7 +98,8 @@ def check(  # noqa: PLR0917  # typer's form
         login=login(found.kafka),
         bounded=Unpacking,
     )
-    more = runner.by_wish(found.database, kubeconfig, cluster, instance, at_rest=at_rest)
+    wishes = (kubeconfig, cluster, instance, monitoring)
+    more = runner.by_wish(found.database, *wishes, at_rest=at_rest)
     while True:
         try:
             results = runner.judge(asyncio.run(runner.gather(found.database, reader, ledger)))

@@ -14,6 +14,7 @@ from operations.check.claims import check_claims
 from operations.check.database import read_rows
 from operations.check.dead_letters import check_dead_letters
 from operations.check.device_health import check_device_health
+from operations.check.gpu_states import check_gpu_states
 from operations.check.history import check_epochs, check_states
 from operations.check.idle import check_idle
 from operations.check.ledger import check_capacity, check_ledger, check_pods_gone
@@ -76,7 +77,13 @@ INVARIANTS: Final = (
 
 
 def by_wish(
-    url: str, kubeconfig: Path | None, cluster: str | None, instance: str, *, at_rest: bool
+    url: str,
+    kubeconfig: Path | None,
+    cluster: str | None,
+    instance: str,
+    monitoring: str | None = None,
+    *,
+    at_rest: bool,
 ) -> list[Callable[[], Coroutine[Any, Any, Result]]]:
     """The checks that look at more than one reading of database and log, those asked for.
 
@@ -85,6 +92,7 @@ def by_wish(
         kubeconfig: of an API server: its pods (I16) and claims (I17) are compared.
         cluster: in its place, the URL of the simulated cluster.
         instance: the label of this Muster's pods.
+        monitoring: the address of its metrics: states of GPUs are compared (I22).
         at_rest: nothing is submitted, so what fits must not wait (I20).
     """
     wanted = list[Callable[[], Coroutine[Any, Any, Result]]]()
@@ -95,6 +103,8 @@ def by_wish(
         wanted.append(partial(check_pods, url, pods_of, instance))
     if kubeconfig is not None:
         wanted.append(partial(check_claims, url, kubeconfig, instance))
+    if monitoring is not None:
+        wanted.append(partial(check_gpu_states, url, monitoring))
     return wanted
 
 

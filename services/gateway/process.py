@@ -35,6 +35,7 @@ from services.gateway.organisation.team_limits import limit_teams_forever
 from services.gateway.projection.projection import Projection
 from services.gateway.protocol import OpenConnections, Runner
 from services.gateway.settings import GatewaySettings
+from services.gateway.usage.week_telling import tell_weeks_forever
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.pod_exec import KubernetesPodExec
 from shared.adapters.kubernetes.pod_logs import KubernetesPodLogs
@@ -136,6 +137,7 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext
         asyncio.create_task(prepare(gateway), name="prepare"),
         asyncio.create_task(limit_teams_forever(gateway), name="team limits"),
         asyncio.create_task(connections.sweep_forever(), name="connections"),
+        asyncio.create_task(tell_weeks_forever(gateway), name="weeks"),
         asyncio.create_task(score_forever(gateway.told_starts, reader, parts.log), name="scores"),
     ]
     try:

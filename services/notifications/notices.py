@@ -204,6 +204,54 @@ def _silent(event: Event, fact: nodes.NodeSilent) -> Notice:
     )
 
 
+def _week(event: Event, fact: notifications.TellWeek) -> Notice:
+    """One sentence of numbers; the remarks are the message, one line in all."""
+    whose = f"team {fact.team}" if fact.team else "all teams"
+    measured = fact.used_gpu_ms + fact.unused_gpu_ms
+    share = (
+        f"{100 * fact.used_gpu_ms // measured} % of what was measured"
+        if measured
+        else "it is not known what"
+    )
+    waits = (
+        f", half of its work started within {fact.wait_p50_ms // 1_000} s"
+        if fact.wait_p50_ms is not None
+        else ""
+    )
+    return _notice(
+        event,
+        NoticeKind.REPORT_WEEKLY,
+        severity=Severity.INFO,
+        team=fact.team,
+        text=(
+            f"week of {fact.since}: {whose} held {_hours(fact.allocated_gpu_ms)} GPU-hours for"
+            f" {_dollars(fact.cost_microdollars)} ({_dollars(fact.cost_before_microdollars)} the"
+            f" week before) and used {share}; {_dollars(fact.unused_microdollars)} went unused,"
+            f" {fact.failed} of {fact.submitted} workloads failed{waits}"
+        ),
+        command=f"muster report --week {fact.since}" + (f" -t {fact.team}" if fact.team else ""),
+        fields=_numbers(fact) | {"message": "; ".join(fact.remarks)},
+    )
+
+
+def _numbers(fact: notifications.TellWeek) -> dict[str, str | int]:
+    """What is said in it, for programs; what is not known is left out."""
+    told = msgspec.structs.asdict(fact)
+    return {
+        name: value
+        for name, value in told.items()
+        if name not in {"team", "cell", "remarks"} and value is not None
+    }
+
+
+def _hours(gpu_ms: int) -> str:
+    return f"{gpu_ms / 3_600_000:,.1f}"
+
+
+def _dollars(microdollars: int) -> str:
+    return f"${microdollars / 1_000_000:,.2f}"
+
+
 def trial_notice(event: Event, fact: notifications.TryDestination) -> Notice:
     """What an operator asked for."""
     return _notice(
@@ -226,4 +274,5 @@ MAKERS: Final[dict[type[Wire], Callable[[Event, Any], Notice | None]]] = {
     quotas.BudgetWarned: _budget,
     nodes.DeviceHealthChanged: _device,
     nodes.NodeSilent: _silent,
+    notifications.TellWeek: _week,
 }

@@ -147,7 +147,7 @@ BY_TOPIC: Final[dict[Topic, tuple[type[Wire], ...]]] = {
         needed_nodes.NodesNeeded,
     ),
     **dict.fromkeys(topics.AUDIT_FACTS.values(), (audits.AuditSealed,)),
-    topics.NOTIFICATION_COMMANDS: (notifications.TryDestination,),
+    topics.NOTIFICATION_COMMANDS: (notifications.TryDestination, notifications.TellWeek),
     topics.NOTIFICATION_FACTS: (notifications.DestinationTold,),
 }
 TEAM_TYPES: Final[tuple[type[Wire], ...]] = (

@@ -13,7 +13,8 @@ from aiohttp import web
 
 from services.gateway.app.context import GatewayContext, RequestContext, answer, bad_parameter
 from services.gateway.app.existing import check_names
-from services.gateway.usage.usage_reads import date_of, days_of, number_of, sums_of
+from services.gateway.usage.usage_reads import days_of
+from services.gateway.usage.usage_sums import date_of, number_of, sums_of
 from services.gateway.usage.usage_views import UsageCharge, UsageChargePage
 from services.gateway.workloads.workload_queries import cursor_at, place_of
 from shared.core.quota.prices import Purchase

@@ -18,7 +18,8 @@ from services.gateway.app.existing import check_names
 from services.gateway.http.route import Parameter
 from services.gateway.usage.rightsize_report import boards_of, report_of
 from services.gateway.usage.rightsize_views import RightsizeReport
-from services.gateway.usage.usage_reads import DAY_SINCE, date_of, day_of, number_of
+from services.gateway.usage.usage_reads import DAY_SINCE, day_of
+from services.gateway.usage.usage_sums import date_of, number_of
 from shared.core.quota.cost import DAY_MS
 from shared.core.quota.prices import price_at
 from shared.core.rightsize import Board

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import date, timedelta
 from itertools import islice
 from typing import Any, Final
 
@@ -14,14 +14,8 @@ from services.gateway.app.existing import check_names
 from services.gateway.http.route import Parameter
 from services.gateway.usage.rightsize_reads import monday_of, seen_in
 from services.gateway.usage.rightsize_views import RightsizeItem, RightsizeReport
-from services.gateway.usage.usage_reads import (
-    DAY_SINCE,
-    date_of,
-    day_of,
-    number_of,
-    sums_by,
-    sums_of,
-)
+from services.gateway.usage.usage_reads import DAY_SINCE, day_of
+from services.gateway.usage.usage_sums import date_of, number_of, sums_by, sums_of
 from services.gateway.usage.usage_views import UsageReport, UsageSum
 from services.gateway.usage.week_views import FailureCount, TeamWeek, WeekReport
 from shared.core.quota.cost import DAY_MS
@@ -65,9 +59,17 @@ _NO_EVICTIONS: Final[Mapping[str, Any]] = {"preempted": 0, "idle_released": 0}
 
 async def get_week(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """The report of one week."""
-    team, reader = call.team_filter(), gateway.reader
+    team = call.team_filter()
     asked = day_of(call, "week") or date_of(gateway.clock.now_ms() // DAY_MS) - WEEK
-    monday = monday_of(asked)
+    report = await week_of(gateway, monday_of(asked), team)
+    if not report.teams:
+        await check_names(gateway, call, team=call.query.get("team", ""))
+    return answer(report)
+
+
+async def week_of(gateway: GatewayContext, monday: date, team: str | None) -> WeekReport:
+    """The week that begins with `monday`, of one team or of all."""
+    reader = gateway.reader
     span = number_of(monday) * DAY_MS, number_of(monday + WEEK) * DAY_MS, team
     # One after the other: a report must not take every connection that there is for reads.
     held = await sums_by(reader, "team", (monday, monday + WEEK), team, limit=ALL)
@@ -76,17 +78,12 @@ async def get_week(gateway: GatewayContext, call: RequestContext) -> web.Respons
     evictions = await reader.fetch(_EVICTIONS, *span)
     failures = await reader.fetch(_FAILURES, *span)
     savings = await seen_in(gateway, monday, monday + WEEK, team, ALL)
-    teams = _teams(held, before, _by_team(work), _by_team(evictions), _largest(savings))
-    if not teams:
-        await check_names(gateway, call, team=call.query.get("team", ""))
-    return answer(
-        WeekReport(
-            since=monday.isoformat(),
-            until=(monday + WEEK).isoformat(),
-            teams=teams,
-            total=held.total,
-            failures=tuple(FailureCount(**row) for row in failures),
-        )
+    return WeekReport(
+        since=monday.isoformat(),
+        until=(monday + WEEK).isoformat(),
+        teams=_teams(held, before, _by_team(work), _by_team(evictions), _largest(savings)),
+        total=held.total,
+        failures=tuple(FailureCount(**row) for row in failures),
     )
 
 

@@ -36,6 +36,8 @@ class NoticeKind(StrEnum):
     """A GPU takes another step of the ladder of health."""
     NODE_SILENT = "node-silent"
     """The agent of a node is not heard."""
+    REPORT_WEEKLY = "report-weekly"
+    """A week is over: what was held, used and paid."""
     TEST = "test"
     """An operator tries the destination."""
 
@@ -67,8 +69,11 @@ def wanted(
     """Whether a destination is told of an event.
 
     `team` is the event's, empty for one of the fleet; `of_team` is the destination's, empty for
-    one that is told of all teams and of the fleet. Without `events` it wants all kinds.
+    one that is told of all teams and of the fleet. Without `events` it wants all kinds. The week
+    of the fleet has the teams in it, so who is told of all teams is not told of each.
     """
+    if kind is NoticeKind.REPORT_WEEKLY and of_team != team:
+        return False
     return (
         (not events or kind.value in events)
         and SEVERITIES.index(severity.value) >= SEVERITIES.index(min_severity)

@@ -1,19 +1,38 @@
-"""A week of two teams, as facts tell it, over HTTP: money, waits, evictions, failures, rights."""
+"""A week of two teams, as facts tell it: money, waits, evictions, failures, rights; told once."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import signal
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
+from typing_extensions import override
+
+from services.gateway.app.context import GatewayContext
 from services.gateway.usage.rightsize_reads import monday_of
-from services.gateway.usage.usage_reads import date_of, number_of
+from services.gateway.usage.usage_sums import date_of, number_of
+from services.gateway.usage.week_telling import DUE_MS, tell_week
+from shared.adapters.clock import SystemClock
 from shared.core.model.decision import Reason
 from shared.core.model.lifecycle import State
 from shared.core.quota.cost import DAY_MS
 from shared.events import topics, usage, workloads
+from tests.fixtures.servers import Database
 from tests.integration.test_preemption_records import accepted_plan, expired_plan
 from tests.support.facts import Fact, common
-from tests.support.gateway import Gateway, publish_facts, running_projection, until
+from tests.support.gateway import (
+    Gateway,
+    publish_facts,
+    running_gateway,
+    running_projection,
+    until,
+)
 from tests.support.two_teams import HOUR, START, queued, running
+from tests.support.webhooks import Notifications, Receiver
+from tests.support.webhooks import until as until_true
 
 GPU_HOUR = 1_000 * 1_000 * HOUR
 MONDAY = monday_of(date_of(START // DAY_MS))
@@ -88,3 +107,79 @@ async def test_a_week_is_told_by_team_and_to_each_its_own(gateway: Gateway) -> N
     assert ["blue"] == [one["team"] for one in own["teams"]]
     assert [] == own["failures"]
     assert (400, "week") == (wrong.status, wrong.body["errors"][0]["field"])
+
+
+class ClockAt(SystemClock):
+    """A clock that stands."""
+
+    def __init__(self, at_ms: int) -> None:
+        self._at_ms = at_ms
+
+    @override
+    def now_ms(self) -> int:
+        return self._at_ms
+
+
+def after_the_week(gateway: Gateway, late_ms: int = DUE_MS) -> GatewayContext:
+    """The gateway so long after the end of the week."""
+    over_ms = number_of(MONDAY + timedelta(days=7)) * DAY_MS
+    return replace(gateway.context, clock=ClockAt(over_ms + late_ms))
+
+
+async def test_a_week_is_sent_once_to_the_fleet_and_to_each_team_over_restarts(
+    gateway: Gateway, kafka: str, database: Database, topic_prefix: str, tmp_path: Path
+) -> None:
+    (own_rounds,) = (one for one in gateway.context.tasks if one.get_name() == "weeks")
+    own_rounds.cancel()
+    receiver, sent = Receiver(), Notifications(kafka, database, topic_prefix, tmp_path)
+    await receiver.start()
+    url = f"http://127.0.0.1:{receiver.port}"
+    await sent.apply("all", f"{url}/all", events=("report-weekly",))
+    await sent.apply("red", f"{url}/red", team="red", events=("report-weekly",))
+    await sent.apply("broken", f"{url}/broken", events=("rejected",))
+    assert not await tell_week(after_the_week(gateway))
+
+    async def are_told() -> bool:
+        counted = await gateway.context.reader.fetch(
+            "SELECT (SELECT count(*) FROM gateway.gpu_usage) + (SELECT count(*)"
+            " FROM gateway.workload WHERE state = 'failed') AS known"
+        )
+        return bool(counted[0]["known"] == 4)
+
+    async with running_projection(gateway.settings):
+        await publish_facts(gateway.settings, a_week(), source="a", at_ms=START)
+        await until(are_told)
+    assert await tell_week(after_the_week(gateway, DUE_MS - 1))  # of the week before
+    due = after_the_week(gateway)
+    assert [False, True] == sorted(await asyncio.gather(tell_week(due), tell_week(due)))
+    async with running_gateway(
+        kafka, database.url("gateway"), topic_prefix, gateway_shard=2
+    ) as other:
+        assert not await tell_week(after_the_week(other))
+        assert not await tell_week(after_the_week(other, DUE_MS + DAY_MS))
+
+    sent.start()
+    await until_true(lambda: len(receiver.taken) == 4, "the weeks do not come")
+    sent.end(signal.SIGKILL)
+    sent.start()
+    await until_true(lambda: sent.waiting() == 0, "something waits")
+    await asyncio.sleep(1)
+    await sent.close()
+    await receiver.stop()
+
+    told = {one.path: json.loads(one.body) for one in receiver.taken}
+    weeks = [MONDAY - timedelta(days=7), MONDAY]
+    assert [(path, one.isoformat()) for path in ("/all", "/red") for one in weeks] == sorted(
+        (one.path, json.loads(one.body)["data"]["since"]) for one in receiver.taken
+    )
+    assert {"muster.report-weekly"} == {one["type"] for one in told.values()}
+    fleet, red = told["/all"]["data"], told["/red"]["data"]
+    assert ("", 25_000_000, 10_000_000, 1) == (
+        fleet["team"], fleet["cost_microdollars"], fleet["cost_before_microdollars"],
+        fleet["failed"],
+    )  # fmt: skip
+    assert ("red", 20_000_000, 6_000 * HOUR, 4_000) == (
+        red["team"], red["cost_microdollars"], red["used_gpu_ms"], red["wait_p50_ms"],
+    )  # fmt: skip
+    assert red["text"].startswith(f"week of {MONDAY}: team red held 8.0 GPU-hours for $20.00 (")
+    assert f"muster report --week {MONDAY} -t red" == red["command"]

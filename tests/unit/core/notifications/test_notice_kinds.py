@@ -31,6 +31,24 @@ def test_a_destination_is_told_what_its_document_wants(
     assert expected is told
 
 
+@pytest.mark.parametrize(
+    ("of_team", "team", "expected"),
+    [("", "", True), ("vision", "vision", True), ("", "vision", False), ("vision", "", False)],
+)
+def test_a_week_is_told_of_the_own_team_or_of_the_fleet(
+    of_team: str, team: str, expected: bool
+) -> None:
+    told = wanted(
+        NoticeKind.REPORT_WEEKLY,
+        Severity.INFO,
+        team,
+        events=("report-weekly",),
+        min_severity="info",
+        of_team=of_team,
+    )
+    assert expected is told
+
+
 def test_a_test_is_no_kind_that_a_document_names() -> None:
     assert "test" not in KINDS
     assert "failed" in KINDS
