@@ -17,6 +17,7 @@ from shared.core.health.trends import Trend
 from shared.core.model.amounts import Amount
 from shared.core.model.lifecycle import HOLDING, TERMINAL, State
 from shared.core.model.nouns import Level, Placement
+from shared.core.model.reason import BY_CAPACITY
 from shared.core.model.team_policy import IdlePolicy
 from shared.core.needed_nodes import WaitingGang
 from shared.core.nodes.idleness import Run, ToldIdleness
@@ -233,8 +234,12 @@ class MonitoringMemory:
         """Nodes that are told to be silent: when each was heard last."""
         self.states: Counter[tuple[str, str]] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
+        self.without_room: dict[tuple[int, WaitingGang], Counter[int]] = {}
+        """What waits for nodes: of equal gangs of a priority, how many wait since when."""
         self.charged: Counter[tuple[str, str, str]] = Counter()
         """Milli-GPU by (team, queue, flavor)."""
+        self.charges: Counter[tuple[str, str, Amount]] = Counter()
+        """Workloads that hold devices, by (queue, flavor, what quota counts for each)."""
         self.totals: dict[tuple[str, str], RunningTotal] = {}
         self.policies: dict[str, IdlePolicy] = {}
         self.watches: dict[str, Watch] = {}
@@ -344,15 +349,32 @@ class MonitoringMemory:
             self.states[one.team, one.state.value] += sign
             if one.state is State.QUEUED:
                 self.reasons[one.team, one.reason] += sign
+                if one.reason in BY_CAPACITY and one.wanted is not None:
+                    self._count_without_room((one.priority, one.wanted), one, sign)
+
+    def _count_without_room(
+        self, key: tuple[int, WaitingGang], one: SeenWorkload, sign: int
+    ) -> None:
+        since = self.without_room.setdefault(key, Counter())
+        since[one.waits_since_ms] += sign
+        if not since[one.waits_since_ms]:
+            del since[one.waits_since_ms]
+            if not since:
+                del self.without_room[key]
 
     def begin(self, one: SeenWorkload) -> None:
         """It has its devices."""
         self.charged[one.team, one.queue, one.flavor] += one.gpu_milli
+        self.charges[one.queue, one.flavor, one.charge] += 1
         self.total(one).begin(one.gpu_milli, one.placed_at_ms)
 
     def end(self, one: SeenWorkload, at_ms: int) -> None:
         """It has given them back."""
         self.charged[one.team, one.queue, one.flavor] -= one.gpu_milli
+        kind = (one.queue, one.flavor, one.charge)
+        self.charges[kind] -= 1
+        if not self.charges[kind]:
+            del self.charges[kind]
         total = self.total(one)
         total.end(one.gpu_milli, one.placed_at_ms, at_ms)
         self.journal.put(TOTAL, f"{one.team}/{one.flavor}", total.ended)

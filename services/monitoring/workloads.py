@@ -47,14 +47,11 @@ class Workloads:
         memory, workload = self._memory, fact.workload
         one = memory.workloads.get(workload.id)
         if one is None:
-            one = SeenWorkload(team=workload.team, queue=workload.queue, queued=True)
+            one = SeenWorkload(team=workload.team, queue=workload.queue)
             memory.workloads[workload.id] = one
-            memory.count(one, 1)
-        else:
-            memory.early.pop(workload.id, None)
-            memory.count(one, -1)
-            one.queued = True
-            memory.count(one, 1)
+        memory.early.pop(workload.id, None)
+        memory.count(one, -1)
+        one.queued = True
         one.idle_timeout_seconds = workload.spec.idle_timeout_seconds
         one.namespace = workload.namespace or workload.team
         _know(one, workload.spec)
@@ -68,6 +65,7 @@ class Workloads:
         if one.version == 0:
             one.priority = workload.priority
         one.waits_since_ms = one.waits_since_ms or workload.submitted_at_ms
+        memory.count(one, 1)
         self._keep(workload.id, one)
 
     def refused(self, fact: QuotaRefused | PlacementRefused) -> None:

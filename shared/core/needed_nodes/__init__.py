@@ -6,11 +6,12 @@ as quota lets it; `rooms.py`: what is free on nodes; `packing.py`: how many node
 """
 
 from shared.core.needed_nodes.gang import GangNeed, gang_need
-from shared.core.needed_nodes.packing import NodeLack, lack_of
+from shared.core.needed_nodes.packing import LOOKS_MAX, NodeLack, lack_of
 from shared.core.needed_nodes.permitted import WaitingGang, within_quota
 from shared.core.needed_nodes.rooms import OpenNode
 
 __all__ = [
+    "LOOKS_MAX",
     "GangNeed",
     "NodeLack",
     "OpenNode",

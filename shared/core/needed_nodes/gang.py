@@ -22,6 +22,11 @@ class GangNeed(Value, frozen=True, kw_only=True):
     """Each on a node of its own."""
 
     @property
+    def alike(self) -> bool:
+        """Whether its pods are equal and may lie anywhere: many such gangs are one large one."""
+        return len(self.pods) == 1 and self.level is None and not self.apart
+
+    @property
     def largest(self) -> int:
         """Whole GPUs that one node must have free for it."""
         return max((gpus or 1 for _, gpus, _ in self.pods), default=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shared.core.model.nouns import Level
 from shared.core.model.units import GPU_MILLI
@@ -13,14 +13,17 @@ from shared.core.needed_nodes.gang import EqualPods, GangNeed
 
 @dataclass(slots=True, kw_only=True)
 class OpenNode:
-    """A node that takes work."""
+    """A node that takes work, or some that are equal."""
 
     name: str
+    """Equal ones have one name."""
     free: int
     """GPUs that are wholly free, or will be before a new node could be there."""
     gpus: int
     """All of its GPUs, at least 1."""
     domains: Mapping[Level, str] = field(default_factory=dict)
+    count: int = 1
+    """How many of them there are."""
 
     def domain(self, level: Level) -> str | tuple[str]:
         """Its domain; a node that names none is one of its own."""
@@ -31,21 +34,25 @@ class OpenNodes:
     """Nodes by their free GPUs, and what is left of GPUs that are shared."""
 
     def __init__(self, rooms: Iterable[OpenNode] = ()) -> None:
-        self._by_free: dict[int, dict[int, OpenNode]] = defaultdict(dict)
-        """By free GPUs, then by identity."""
+        self._by_free: dict[int, dict[str, OpenNode]] = defaultdict(dict)
+        """By free GPUs, then by name."""
+        self.looks = 0
+        """At nodes, so far: what a search has cost."""
         self._parts: Counter[int] = Counter()
         """GPUs that were begun, by the milli-GPU left of each."""
         for one in rooms:
             self.add(one)
 
     def add(self, room: OpenNode) -> None:
-        """One more node."""
-        self._by_free[room.free][id(room)] = room
+        """One more node, or as many as it stands for."""
+        equal = self._by_free[room.free].setdefault(room.name, room)
+        if equal is not room:
+            equal.count += room.count
 
     def empty(self) -> int:
         """Nodes of which nothing is taken."""
         rooms = (one for each in self._by_free.values() for one in each.values())
-        return sum(one.free == one.gpus for one in rooms)
+        return sum(one.count for one in rooms if one.free == one.gpus)
 
     def best_domain(self, need: GangNeed) -> str | tuple[str] | None:
         """Where most of a gang finds room; None: it may lie anywhere, or finds none."""
@@ -53,7 +60,7 @@ class OpenNodes:
             return None
         room: Counter[str | tuple[str]] = Counter()
         for one in self._with(need.largest):
-            room[one.domain(need.level)] += one.free
+            room[one.domain(need.level)] += one.free * one.count
         return max(room, key=lambda domain: room[domain], default=None)
 
     def take(self, pods: EqualPods, need: GangNeed, domain: str | tuple[str] | None = None) -> int:
@@ -71,19 +78,30 @@ class OpenNodes:
     def _take_whole(
         self, count: int, gpus: int, need: GangNeed, domain: str | tuple[str] | None
     ) -> int:
-        taken: list[tuple[OpenNode, int]] = []
+        taken: list[tuple[OpenNode, int, int]] = []
+        left = count
         for one in self._with(gpus):
-            if count == 0:
+            if left == 0:
                 break
             if domain is None or need.level is None or one.domain(need.level) == domain:
-                here = min(count, 1 if need.apart else one.free // gpus)
-                taken.append((one, here))
-                count -= here
-        for one, here in taken:
-            del self._by_free[one.free][id(one)]
-            one.free -= here * gpus
-            self.add(one)
-        return sum(here for _, here in taken)
+                each = 1 if need.apart else one.free // gpus
+                full, rest = divmod(min(left, each * one.count), each)
+                taken += [(one, full, each), (one, int(rest > 0), rest)]
+                left -= full * each + rest
+        for one, nodes, pods in taken:
+            if nodes:
+                self._use(one, nodes, pods * gpus)
+        return count - left
+
+    def _use(self, room: OpenNode, nodes: int, gpus: int) -> None:
+        """Take so many GPUs on each of so many nodes of `room`."""
+        if nodes == room.count:
+            del self._by_free[room.free][room.name]
+            room.free -= gpus
+            self.add(room)
+        else:
+            room.count -= nodes
+            self.add(replace(room, free=room.free - gpus, count=nodes))
 
     def _take_parts(self, count: int, milli: int) -> int:
         """Pods beside others on GPUs that were begun, the least left first."""
@@ -109,4 +127,6 @@ class OpenNodes:
         """Nodes with so many free, the smallest room first."""
         for free in sorted(self._by_free):
             if free >= gpus:
-                yield from self._by_free[free].values()
+                for one in self._by_free[free].values():
+                    self.looks += 1
+                    yield one

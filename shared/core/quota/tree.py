@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from shared.core.model.amounts import Amount, fits
+from shared.core.model.amounts import Amount, fits, times
 from shared.core.quota.document import (
     EVERYTHING,
     FLAVORS_MAX,
@@ -118,11 +118,11 @@ class QuotaTree:
 
         What stays within the guaranteed part of a node is not counted above it.
         """
-        return _count(self.node(queue), flavor, _times(amount, sign), NOTHING)
+        return _count(self.node(queue), flavor, times(amount, sign), NOTHING)
 
     def promise(self, queue: str, flavor: str, amount: Amount, sign: int = 1) -> None:
         """Add or take off what an unanswered nomination may take."""
-        _count(self.node(queue), flavor, NOTHING, _times(amount, sign))
+        _count(self.node(queue), flavor, NOTHING, times(amount, sign))
 
     def set_debt(self, name: str, debt: int) -> QuotaNode:
         """From now on `debt` counts as share of the node, in parts per million."""
@@ -187,7 +187,7 @@ def _contribute(node: QuotaNode, sign: int) -> None:
     for flavor in {*node.limits, *node.used, *node.promised}:
         lendable, used, promised = _contribution(node, flavor)
         _take_in(
-            node.parent, flavor, _times(lendable, sign), _times(used, sign), _times(promised, sign)
+            node.parent, flavor, times(lendable, sign), times(used, sign), times(promised, sign)
         )
 
 
@@ -248,10 +248,6 @@ def _add(sums: dict[str, list[int]], flavor: str, amount: Amount) -> None:
     total[0] += amount[0]
     total[1] += amount[1]
     total[2] += amount[2]
-
-
-def _times(amount: Amount, sign: int) -> Amount:
-    return amount if sign == 1 else (-amount[0], -amount[1], -amount[2])
 
 
 def _plus(left: Amount, right: Amount) -> Amount:

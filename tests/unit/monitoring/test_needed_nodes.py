@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import msgspec
 import pytest
 
 from services.monitoring.handler import MonitoringHandler
+from services.monitoring.memory import MonitoringMemory
+from services.monitoring.needed import START_MS, NeededNodes
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import GpuChoice, GpuRequest, GpuShare, PodSet
 from shared.core.model.reason import Reason
 from shared.core.model.units import Resources
 from shared.events import needed_nodes, nodes, organisation, quotas, workloads
+from tests.support.crowded_fleet import NOW_MS, crowded
+from tests.support.protocol import a_message
 from tests.unit.monitoring import builders as b
 from tests.unit.monitoring.test_monitoring import Monitoring
 from tests.unit.monitoring.test_room_gauges import node
@@ -184,3 +189,36 @@ async def test_the_buffer_is_of_empty_nodes_and_a_flavor_may_have_none():
     assert cell.told(*runs_on_n1()) == {"b200": (0, 1, 0), "h100": (0, 1, 0)}
     await cell.restart()
     assert cell.value("muster_nodes_needed", flavor="h100", purpose="warm") == 1
+
+
+def calls_of_a_look(memory: MonitoringMemory) -> int:
+    """Calls of Python functions that a look takes: the same on every machine."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    needed = NeededNodes(memory, 0, START_MS, {})
+    message = msgspec.structs.replace(a_message(0), logged_ms=NOW_MS)
+    sys.setprofile(count)
+    try:
+        needed.told([message])
+    finally:
+        sys.setprofile(None)
+    assert memory.needs, "nodes are needed"
+    return calls
+
+
+def test_four_times_the_gangs_of_equal_kinds_cost_no_more_steps():
+    few, many = (crowded(nodes=64, gangs=gangs) for gangs in (5_000, 20_000))
+
+    assert len(few.without_room) == len(many.without_room), "equal gangs are one entry"
+    assert calls_of_a_look(many) < 1.3 * calls_of_a_look(few)
+
+
+@pytest.mark.parametrize("near", [False, True], ids=["anywhere", "in racks"])
+def test_a_look_takes_a_bounded_number_of_steps(near):
+    memory = crowded(nodes=200, gangs=20_000, teams=200, near=near, free=2)
+
+    assert calls_of_a_look(memory) < 100_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ def room(name: str, free: int, gpus: int = 8, **domains: str) -> OpenNode:
 
 
 def lack(*gangs: GangNeed, rooms: Any = (), node_gpus: int = 8, warm: int = 0) -> tuple[int, ...]:
-    found = lack_of(gangs, rooms, node_gpus=node_gpus, warm_nodes=warm)
+    found = lack_of(Counter(gangs), rooms, node_gpus=node_gpus, warm_nodes=warm)
     return found.nodes, found.warm_nodes, found.pods
 
 
@@ -119,6 +120,16 @@ def test_what_must_lie_in_one_node_is_one_pod():
     assert need(pods(1, 0), topology=TopologyRequest(required=Level.NODE)) == GangNeed()
 
 
+def test_beyond_so_many_looks_pods_count_as_if_they_might_lie_anywhere():
+    gangs = {need(pods(3), topology=IN_A_RACK): 2}
+
+    def lacking(looks_max: int) -> int:
+        rooms = [room(f"n{at}", 8, rack=f"r{at}") for at in range(4)]
+        return lack_of(gangs, rooms, node_gpus=8, warm_nodes=0, looks_max=looks_max).nodes
+
+    assert (lacking(100), lacking(0)) == (4, 2)
+
+
 def test_the_buffer_wants_empty_nodes_beside_what_work_takes():
     rooms = [room("a", 8), room("b", 8), room("c", 4)]
 
@@ -155,7 +166,8 @@ def waiting(queue: str, gpus: int, **more: Any) -> WaitingGang:
 
 
 def counted(tree_of: QuotaTree, *gangs: WaitingGang, **kinds: FlavorKind) -> dict[str, int]:
-    return {flavor: len(found) for flavor, found in within_quota(gangs, tree_of, kinds).items()}
+    found = within_quota(((one, 1) for one in gangs), tree_of, kinds)
+    return {flavor: sum(needs.values()) for flavor, needs in found.items()}
 
 
 def test_two_that_fit_their_quota_only_one_by_one_need_the_nodes_of_one():
@@ -187,4 +199,4 @@ def test_a_queue_that_is_not_known_and_work_without_gpus_count_nothing():
 
     nothing = WaitingGang(queue="vision", need=GangNeed())
     assert counted(one, waiting("other", 8), waiting("late", 8), nothing) == {}
-    assert lack_of([], [], node_gpus=8, warm_nodes=0) == NodeLack()
+    assert lack_of({}, [], node_gpus=8, warm_nodes=0) == NodeLack()
