@@ -56,6 +56,7 @@ lock: setup ## Pin the newest allowed dependencies, with hashes
 	$(COMPILE) --upgrade --output-file requirements.txt requirements.in
 	$(COMPILE) --upgrade --output-file requirements-build.txt requirements-build.in
 	$(COMPILE) --upgrade --output-file requirements-dev.txt requirements-dev.in
+	$(COMPILE) --upgrade --output-file requirements-agent.txt requirements-agent.in
 
 # ── the system on this machine ────────────────────────────────────────────────
 .PHONY: up down purge status logs demo alert-test observe backup restore

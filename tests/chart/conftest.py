@@ -20,31 +20,32 @@ from tests.support.checkouts import checkout_of
 from tests.support.kube_scheduler import scheduler
 
 FROM = "MUSTER_CHART_FROM"
-"""A revision of git, which is installed first. Without it that is this checkout, too."""
+"""A revision of git, which is installed and upgraded to this checkout."""
 FIRST, NEXT = f"{MUSTER_IMAGE}:0.1.0", f"{MUSTER_IMAGE}:next"
 BUILD_SECONDS = 480
 
 
 @pytest.fixture(scope="session")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The checkout that is installed before it is upgraded to this one."""
+    """The checkout that is installed: this one, unless a revision is named."""
     revision = os.environ.get(FROM)
-    if revision:
-        with checkout_of(revision, tmp_path_factory.mktemp("first")) as place:
-            yield place
-    else:
+    if not revision:
         yield CHECKOUT
+        return
+    with checkout_of(revision, tmp_path_factory.mktemp("first")) as place:
+        yield place
 
 
 @pytest.fixture(scope="session")
 def archive(first: Path) -> Path:
-    """Muster's image, that of the checkout before it, and those of `values-try.yaml`."""
-    docker, path = Docker(), shared_folder() / "images.tar"
-    for image, checkout in ((FIRST, first), (NEXT, CHECKOUT)):
+    """Muster's image, that of this checkout if it is another, and those of `values-try.yaml`."""
+    path, docker = shared_folder() / "images.tar", Docker()
+    checkouts = {FIRST: first} if first == CHECKOUT else {FIRST: first, NEXT: CHECKOUT}
+    for image, checkout in checkouts.items():
         file = str(checkout / "deploy" / "Dockerfile")
         build = ["build", "--quiet", "--tag", image, "--file", file, str(checkout)]
         docker.call(*build, seconds=BUILD_SECONDS)
-    docker.call("save", "--output", str(path), FIRST, NEXT, POSTGRES_IMAGE, KAFKA_IMAGE)
+    docker.call("save", "--output", str(path), *checkouts, POSTGRES_IMAGE, KAFKA_IMAGE)
     return path
 
 

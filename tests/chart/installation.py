@@ -26,6 +26,7 @@ from tests.fixtures.shared_folder import mark
 NAMESPACE, TEAM = "muster-system", "vision"
 SECONDS = 420
 REQUEST_SECONDS = 5
+WAITING = ("--wait", "--timeout", "5m")
 OPERATORS = ("kafka.yaml", "kafka/muster")
 """In the two commands that are about brokers and databases of operators, which are not here."""
 OF_THE_TEST_CLUSTER = (
@@ -117,22 +118,17 @@ class Installation:
         """Create a Job of the team."""
         self.run("kubectl", "-n", TEAM, "create", "-f", "-", text=job)
 
-    def upgrading(self, *settings: str) -> subprocess.Popen[str]:
-        """The guide's upgrade to this checkout; it ends when every process is ready.
+    def upgrade(self, *settings: str, more: Sequence[str] = WAITING) -> None:
+        """The guide's upgrade, to this checkout.
 
-        `settings`: values besides, NAME=VALUE.
+        Args:
+            settings: values besides, NAME=VALUE.
+            more: words of the command besides; it waits until every process is ready.
         """
         self._take_chart_of(CHECKOUT)
         values = [word for one in settings for word in ("--set", one)]
         (command,) = [one for one in guide.TEXT.splitlines() if "helm upgrade" in one]
-        return subprocess.Popen(
-            [*command.split(), *values, "--wait", "--timeout", "5m"],
-            cwd=self.folder,
-            env=self._environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        self.run(*command.split(), *values, *more)
 
     def gateways(self) -> list[str]:
         """Addresses of the gateways that the Service leads to."""
