@@ -56,6 +56,7 @@ lock: setup ## Pin the newest allowed dependencies, with hashes
 	$(COMPILE) --upgrade --output-file requirements.txt requirements.in
 	$(COMPILE) --upgrade --output-file requirements-build.txt requirements-build.in
 	$(COMPILE) --upgrade --output-file requirements-dev.txt requirements-dev.in
+	$(COMPILE) --upgrade --output-file requirements-agent.txt requirements-agent.in
 
 # ── the system on this machine ────────────────────────────────────────────────
 .PHONY: up down purge status logs demo alert-test observe backup restore
@@ -94,7 +95,7 @@ chart: setup ## Lint the Helm chart, render it, install, upgrade and remove it o
 	$(BIN)/python -m pytest tests/kube/test_chart.py
 
 # ── real kubelets on this machine ─────────────────────────────────────────────
-.PHONY: kubelet-up kubelet-down test-kubelet test-chart
+.PHONY: kubelet-up kubelet-down test-kubelet test-chart test-chart-upgrade
 kubelet-up: setup ## Start four real kubelets and their control plane in .kubelets/ (root, Debian)
 	@$(KUBELETS) up
 kubelet-down: ## End them and forget what they held
@@ -102,9 +103,12 @@ kubelet-down: ## End them and forget what they held
 test-kubelet: setup ## Run the tests that need real kubelets (the first time Go builds one)
 	@$(KUBELETS) build
 	$(BIN)/python -m pytest $(or $(TEST_ARGUMENTS),tests/kubelet)
-test-chart: setup ## Build the image, install the chart on real kubelets, run a Job (root, a container engine)
+test-chart: setup ## Build the image, install and upgrade the chart on real kubelets while Jobs run (root, a container engine)
 	@$(KUBELETS) build
 	$(CONTAINERS) $(BIN)/python -m pytest -x $(or $(TEST_ARGUMENTS),tests/chart)
+test-chart-upgrade: setup ## The same from the image and chart of a revision, and back and forth again: make test-chart-upgrade FROM=REV
+	@$(KUBELETS) build
+	MUSTER_CHART_FROM=$(or $(FROM),$(error FROM is a revision of git)) $(CONTAINERS) $(BIN)/python -m pytest -x -s tests/chart/test_upgraded.py
 
 # ── measuring and breaking ────────────────────────────────────────────────────
 .PHONY: fault-test kill-test replay-kill-test kube-kill-test upgrade-test simulate power bench

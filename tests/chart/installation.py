@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -18,11 +19,14 @@ from deploy.kubelets.cluster import KubeletCluster
 from deploy.kubelets.images import IMAGE
 from deploy.local.cache import CHECKOUT
 from deploy.local.processes import free_port
+from muster import Client
 from tests.chart import guide
 from tests.fixtures.shared_folder import mark
 
 NAMESPACE, TEAM = "muster-system", "vision"
 SECONDS = 420
+REQUEST_SECONDS = 5
+WAITING = ("--wait", "--timeout", "5m")
 OPERATORS = ("kafka.yaml", "kafka/muster")
 """In the two commands that are about brokers and databases of operators, which are not here."""
 OF_THE_TEST_CLUSTER = (
@@ -38,13 +42,14 @@ class Installation:
     Args:
         kubelets: the cluster.
         folder: where files are written; its path has no colon, which parts a KUBECONFIG.
+        checkout: whose chart is installed.
     """
 
-    def __init__(self, kubelets: KubeletCluster, folder: Path) -> None:
+    def __init__(self, kubelets: KubeletCluster, folder: Path, checkout: Path) -> None:
         self.folder = folder
         self._port = free_port()
         self._forward: subprocess.Popen[bytes] | None = None
-        (folder / "deploy").symlink_to(CHECKOUT / "deploy")
+        self._take_chart_of(checkout)
         (folder / "config").write_bytes(kubelets.kubeconfig().read_bytes())
         path = [programs(), programs(HELM), Path(sys.executable).parent, os.environ["PATH"]]
         self._environment = {
@@ -61,10 +66,6 @@ class Installation:
 
     def follow_the_guide(self) -> None:
         """Run its commands, with the chart's own broker and database."""
-        chart = CHECKOUT / "deploy" / "chart" / "muster"
-        values = yaml.safe_load((chart / "values-try.yaml").read_text())
-        values["flavors"] = yaml.safe_load(guide.file_of("values.yaml"))["flavors"]
-        self._write("values.yaml", yaml.safe_dump(values))
         self._write("organisation.yaml", guide.file_of("organisation.yaml"))
         self._write("job.yaml", a_job("first"))
         lines = [one for one in guide.commands() if not any(word in one for word in OPERATORS)]
@@ -113,6 +114,39 @@ class Installation:
         words = [f"--for=condition={condition}", *what.split(), "--timeout=180s"]
         self.run("kubectl", "-n", namespace, "wait", *words)
 
+    def create(self, job: str) -> None:
+        """Create a Job of the team."""
+        self.run("kubectl", "-n", TEAM, "create", "-f", "-", text=job)
+
+    def upgrade(self, *settings: str, more: Sequence[str] = WAITING) -> None:
+        """The guide's upgrade, to this checkout.
+
+        Args:
+            settings: values besides, NAME=VALUE.
+            more: words of the command besides; it waits until every process is ready.
+        """
+        self._take_chart_of(CHECKOUT)
+        values = [word for one in settings for word in ("--set", one)]
+        (command,) = [one for one in guide.TEXT.splitlines() if "helm upgrade" in one]
+        self.run(*command.split(), *values, *more)
+
+    def gateways(self) -> list[str]:
+        """Addresses of the gateways that the Service leads to."""
+        what = "endpointslices -l kubernetes.io/service-name=muster-gateway"
+        return [
+            f"http://{address}:8080"
+            for one in self.get(what, NAMESPACE)
+            for endpoint in one["endpoints"] or ()
+            if endpoint["conditions"]["ready"]
+            for address in endpoint["addresses"]
+        ]
+
+    def client(self, address: str) -> Client:
+        """The operator's, of one gateway."""
+        (secret,) = self.get("secrets --field-selector metadata.name=muster-passwords", NAMESPACE)
+        key = base64.b64decode(secret["data"]["operator-key"]).decode()
+        return Client(address, key, timeout_seconds=REQUEST_SECONDS)
+
     def told(self) -> str:
         """What pods and events say, for a failure."""
         parts: Sequence[Sequence[str]] = (
@@ -139,8 +173,28 @@ class Installation:
             for words in parts
         )
 
+    def _take_chart_of(self, checkout: Path) -> None:
+        """`values.yaml` is that of its own broker and database."""
+        link = self.folder / "deploy"
+        link.unlink(missing_ok=True)
+        link.symlink_to(checkout / "deploy")
+        chart = checkout / "deploy" / "chart" / "muster"
+        values = yaml.safe_load((chart / "values-try.yaml").read_text())
+        values["flavors"] = yaml.safe_load(guide.file_of("values.yaml"))["flavors"]
+        self._write("values.yaml", yaml.safe_dump(values))
+
     def _write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
+
+
+def a_gang(name: str, script: str, pods: int) -> str:
+    """The guide's Job with so many pods, each of which runs the script."""
+    job = yaml.safe_load(a_job(name))
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    container["command"][-1] = script
+    container["resources"]["limits"]["cpu"] = "100m"
+    job["spec"] |= {"completionMode": "Indexed", "completions": pods, "parallelism": pods}
+    return yaml.safe_dump(job)
 
 
 def a_job(name: str) -> str:

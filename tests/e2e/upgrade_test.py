@@ -13,23 +13,21 @@ import argparse
 import asyncio
 import json
 import logging
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from typing_extensions import override
 
-from deploy.local.cache import CHECKOUT
 from deploy.local.keeper import Keeper
 from deploy.local.prepare import admit, create_topics, migrate
 from deploy.local.processes import LocalError, Program
 from deploy.local.services import CLUSTER, KAFKA_ROLES, ROLES, SERVICES, Service
 from deploy.local.system import DATABASE, LocalSystem
+from tests.support.checkouts import checkout_of
 from tests.support.killing import checked, doubled, settle
 from tests.support.recovering import HttpLoad
 from tests.support.system import Stage
@@ -99,21 +97,6 @@ class RollingSystem(LocalSystem):
             program.folder = self._old
             program.environment = {**program.environment, "PYTHONPATH": str(self._old)}
         return program
-
-
-@contextmanager
-def checkout_of(revision: str, folder: Path) -> Iterator[Path]:
-    """A working tree of a revision, removed at the end."""
-    place = folder / "old"
-    _git("worktree", "add", "--detach", "--quiet", str(place), revision)
-    try:
-        yield place
-    finally:
-        _git("worktree", "remove", "--force", str(place))
-
-
-def _git(*arguments: str) -> None:
-    subprocess.run(["git", "-C", str(CHECKOUT), *arguments], check=True)
 
 
 async def _roll_all(system: RollingSystem, names: Sequence[str], *, new: bool) -> None:

@@ -19,7 +19,7 @@ RANKS = 2
 def a_job(name: str, script: str, gpus: int) -> dict[str, Any]:
     amounts = {"cpu": "100m", "memory": "64Mi", "nvidia.com/gpu": str(gpus)}
     container = {
-        "name": "main",
+        "name": "train",
         "image": IMAGE,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", script],
@@ -47,7 +47,7 @@ def a_job(name: str, script: str, gpus: int) -> dict[str, Any]:
 
 async def test_an_indexed_job_runs_on_real_nodes_and_completes(world: World) -> None:
     with world.kubelets.client() as admin:
-        admin.demand("POST", JOBS, a_job("gang", "sleep 2", gpus=1))
+        admin.demand("POST", JOBS, a_job("gang", "echo hello; sleep 2", gpus=1))
 
         def status() -> dict[str, Any]:
             found: dict[str, Any] = admin.demand("GET", f"{JOBS}/gang")["status"]
@@ -59,11 +59,13 @@ async def test_an_indexed_job_runs_on_real_nodes_and_completes(world: World) -> 
         pods = world.all_pods()
         (work,) = {pod["metadata"]["labels"]["muster.dev/workload"] for pod in pods}
         found = await world.ended(work)
+        written = [await world.logs(work, rank) for rank in range(RANKS)]
         background = {"propagationPolicy": "Background"}
         admin.demand("DELETE", f"{JOBS}/gang", background)
 
     assert "succeeded" == found["state"], found
     assert not status_failed(pods)
+    assert ["hello\n"] * RANKS == written
     for pod in pods:
         labels = pod["metadata"]["labels"]
         assert labels[INDEX] == labels["muster.dev/rank"]

@@ -11,18 +11,56 @@ import msgspec
 
 from shared.adapters.kubernetes import naming
 from shared.adapters.kubernetes.connection import Connection
-from shared.adapters.kubernetes.objects import ApiStatus, PodList, PodObject, decoder
+from shared.adapters.kubernetes.objects import ApiStatus, Object, PodObject, Spec, decoder
 from shared.ports.errors import Transient
 
 PODS: Final = "/api/v1/pods"
+DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+"""Annotation of a pod."""
 OK: Final = 200
-_lists = decoder(PodList)
+
+
+class NamedContainer(Object, frozen=True, kw_only=True):
+    """A container of a pod."""
+
+    name: str = ""
+
+
+class FoundSpec(Spec, frozen=True, kw_only=True):
+    """What readers of a pod need besides; those that watch all pods keep less."""
+
+    containers: tuple[NamedContainer, ...] = ()
+
+
+class FoundPod(PodObject, frozen=True, kw_only=True):
+    """The pod of a rank."""
+
+    spec: FoundSpec = FoundSpec()
+
+    @property
+    def container(self) -> str:
+        """The name of the container that is meant where none is said, as kubectl understands it.
+
+        Ours have one; a pod that others made may have several, and may name one of them.
+        """
+        names = [one.name for one in self.spec.containers]
+        named = self.metadata.annotations.get(DEFAULT_CONTAINER, "")
+        return named if named in names else names[0]
+
+
+class FoundPods(Object, frozen=True, kw_only=True):
+    """A list of them."""
+
+    items: tuple[FoundPod, ...] = ()
+
+
+_lists = decoder(FoundPods)
 _statuses = decoder(ApiStatus)
 
 
 async def find_pod(
     connection: Connection, instance: str, workload_id: str, attempt: int, rank: int
-) -> PodObject | None:
+) -> FoundPod | None:
     """The pod, or None where there is none; raises Transient."""
     labels = (
         naming.selector(instance),

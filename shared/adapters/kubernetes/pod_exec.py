@@ -14,8 +14,7 @@ import aiohttp
 import msgspec
 
 from shared.adapters.kubernetes.connection import FAILURES, Connection
-from shared.adapters.kubernetes.finding import find_pod, path_of
-from shared.adapters.kubernetes.manifest import CONTAINER
+from shared.adapters.kubernetes.finding import FoundPod, find_pod, path_of
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.errors import Transient
 from shared.ports.pod_exec import CommandEnded, ExecCommand, NoPod, Output
@@ -81,7 +80,9 @@ class KubernetesPodExec:
         async with AsyncExitStack() as stack:
             try:
                 socket = await stack.enter_async_context(
-                    self._connection.websocket(path_of(pod, "exec"), _query(request), PROTOCOL)
+                    self._connection.websocket(
+                        path_of(pod, "exec"), _query(pod, request), PROTOCOL
+                    )
                 )
             except aiohttp.WSServerHandshakeError as error:
                 if error.status in REFUSALS:
@@ -96,8 +97,8 @@ class KubernetesPodExec:
         await self._connection.close()
 
 
-def _query(request: ExecCommand) -> list[tuple[str, str]]:
-    fixed = [("container", CONTAINER), ("stdout", "true"), ("stderr", "true")]
+def _query(pod: FoundPod, request: ExecCommand) -> list[tuple[str, str]]:
+    fixed = [("container", pod.container), ("stdout", "true"), ("stderr", "true")]
     return fixed + [("command", word) for word in request.command]
 
 

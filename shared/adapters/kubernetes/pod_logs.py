@@ -9,9 +9,7 @@ from typing import Final
 import aiohttp
 
 from shared.adapters.kubernetes.connection import FAILURES, Connection
-from shared.adapters.kubernetes.finding import find_pod, path_of, told
-from shared.adapters.kubernetes.manifest import CONTAINER
-from shared.adapters.kubernetes.objects import PodObject
+from shared.adapters.kubernetes.finding import FoundPod, find_pod, path_of, told
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.errors import Transient
 from shared.ports.pod_logs import LogRequest, LogsMissing, NoLogs
@@ -43,7 +41,7 @@ class KubernetesPodLogs:
         pod = await self._pod(request)
         async with AsyncExitStack() as stack:
             stream = self._connection.stream(
-                path_of(pod, "log"), _query(request), SILENCE_SECONDS_MAX
+                path_of(pod, "log"), _query(pod, request), SILENCE_SECONDS_MAX
             )
             try:
                 response = await stack.enter_async_context(stream)
@@ -57,7 +55,7 @@ class KubernetesPodLogs:
         """Close all connections."""
         await self._connection.close()
 
-    async def _pod(self, wanted: LogRequest) -> PodObject:
+    async def _pod(self, wanted: LogRequest) -> FoundPod:
         pod = await find_pod(
             self._connection, self._instance, wanted.workload_id, wanted.attempt, wanted.rank
         )
@@ -81,8 +79,8 @@ class KubernetesPodLogs:
         raise Transient(f"logs: {response.status} {words}")
 
 
-def _query(request: LogRequest) -> dict[str, str]:
-    query = {"container": CONTAINER, "limitBytes": str(request.bytes_max)}
+def _query(pod: FoundPod, request: LogRequest) -> dict[str, str]:
+    query = {"container": pod.container, "limitBytes": str(request.bytes_max)}
     if request.follow:
         query["follow"] = "true"
     if request.tail_lines is not None:

@@ -8,6 +8,7 @@ is told until it is mended. Source: PostgreSQL 15, appendix A.
 from __future__ import annotations
 
 import contextlib
+import ssl
 from collections.abc import Iterator
 from typing import Final
 
@@ -35,6 +36,8 @@ def classify(error: Exception) -> MusterError:
     """The kind of `error`; a lost connection means that a commit may have happened."""
     if isinstance(error, asyncpg.PostgresError):
         return _by_state(error.sqlstate or "", error)
+    if isinstance(error, ssl.SSLCertVerificationError):  # a ValueError, and no content's fault
+        return Transient(f"{error}: look at sslmode and sslrootcert in MUSTER_DATABASE_URL")
     if isinstance(error, (asyncpg.DataError, OverflowError, ValueError)):
         return Rejected(str(error))
     return UnknownCommit(f"{type(error).__name__}: {error}")

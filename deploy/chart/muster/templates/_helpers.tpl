@@ -76,6 +76,33 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- else -}}{{ fail "database.owner.passwordSecret.name: a Secret is needed, or try.enabled" }}{{- end -}}
 {{- end -}}
 
+{{- /* A pod that acts as the broker's administrator and the owner of the tables. */ -}}
+{{- define "muster.administrator.pod" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+securityContext: {{ include "muster.podSecurity" . }}
+{{- include "muster.placing" . }}
+{{- end -}}
+
+{{- /* Its container, but for name and command; it ends with the mounts. */ -}}
+{{- define "muster.administrator.container" -}}
+{{- $admin := include "muster.kafka.adminSecret" . | fromJsonArray -}}
+{{- $owner := include "muster.database.ownerSecret" . | fromJsonArray -}}
+image: {{ include "muster.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+env:
+{{ include "muster.kafka.environment" . }}
+- {name: MUSTER_KAFKA_USER, value: {{ .Values.kafka.admin.user | quote }}}
+{{ include "muster.secretVariable" (list "MUSTER_KAFKA_PASSWORD" (index $admin 0) (index $admin 1)) }}
+{{ include "muster.secretVariable" (list "DATABASE_PASSWORD" (index $owner 0) (index $owner 1)) }}
+- name: MUSTER_DATABASE_URL
+  value: {{ printf "postgresql://%s:$(DATABASE_PASSWORD)@%s:%v/%s%s" .Values.database.owner.user (include "muster.database.host" .) .Values.database.port .Values.database.name (include "muster.database.options" .) | quote }}
+securityContext: {{ include "muster.containerSecurity" . }}
+resources: {{ toJson .Values.resources.default }}
+volumeMounts:
+{{ include "muster.mounts" . }}
+{{- end -}}
+
 {{- define "muster.mounts" -}}
 - {name: tmp, mountPath: /tmp}
 {{- if .Values.kafka.caSecret.name }}
