@@ -35,6 +35,9 @@ QUEUES: Final = {TEAM: "default", "small": "default"}
 """Flavors of the queues, by name."""
 MANY_GPU_MILLI: Final = 1_000_000
 """A quota that is shown and keeps nothing waiting."""
+BUDGET: Final = {"gpu_hours_per_month": 1_000_000}
+"""More than is spent here."""
+PRICE: Final = {"price_microdollars_per_gpu_hour": 3_600_000}
 DEAF: Final = {"url": "https://hooks.example.com/budgets", "events": ["budget"]}
 """A destination that is told of nothing here."""
 BOARDS: Final = {"agent-a": h100(), "agent-b": t4() | {"gpu.0.fan": 40}}
@@ -142,9 +145,8 @@ async def organise(
     """A team with idle work that is warned of, its queues by flavor, and a destination."""
     idle = {"warn_after_seconds": 2, "release_after_seconds": 600}
     for flavor in set(queues.values()):
-        await stage.put(f"flavors/{flavor}", {})
-    budget = {"gpu_hours_per_month": 1_000_000}
-    await stage.put(f"teams/{TEAM}", {"default_queue": TEAM, "idle": idle, "budget": budget})
+        await stage.put(f"flavors/{flavor}", PRICE)
+    await stage.put(f"teams/{TEAM}", {"default_queue": TEAM, "idle": idle, "budget": BUDGET})
     limits = {"cpu_milli": UNLIMITED, "memory_mib": UNLIMITED}
     for name, flavor in queues.items():
         gpu_milli = UNLIMITED if name == TEAM else MANY_GPU_MILLI

@@ -15,8 +15,8 @@ import yaml
 from deploy.observe.dashboards import __main__ as written
 from deploy.observe.dashboards import grafana
 from deploy.observe.dashboards.model import Dashboard, Shape, Unit
+from deploy.observe.expressions import expressions, plain
 from tests.observe import names
-from tests.observe.expressions import expressions, plain
 from tests.observe.test_rules import KNOWN, RECORDED
 
 FILES: Final = sorted(written.FOLDER.glob("*.json"))

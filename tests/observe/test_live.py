@@ -13,9 +13,9 @@ from typing import Any, Final
 import pytest
 
 from deploy.local.system import LocalSystem
+from deploy.observe.expressions import expressions, plain
 from deploy.observe.servers import Observing
 from tests.observe import live, names
-from tests.observe.expressions import expressions, plain
 from tests.observe.test_dashboards import DOCUMENTS
 from tests.observe.test_rules import ALERTS, rules
 from tests.support.system import Stage

@@ -1,4 +1,4 @@
-"""GPU-hours, those that nobody used, energy."""
+"""GPU-hours, those that nobody used, what that costs, budgets, energy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _hours(state: str) -> str:
 COST: Final = Dashboard(
     uid="muster-cost",
     title="Muster: cost",
-    description="GPU-hours by team and flavor, those that nobody used, and energy.",
+    description="GPU-hours by team and flavor, those that nobody used, money and energy.",
     panels=(
         Panel(
             title="GPU-hours by team and flavor",
@@ -123,6 +123,24 @@ COST: Final = Dashboard(
                     "{{team}} {{workload}}",
                 ),
             ),
+        ),
+        Panel(
+            title="Dollars wasted by idle workloads",
+            description="Since each that is idle now became so, by the price of its flavor.",
+            unit=Unit.DOLLARS,
+            shape=Shape.BARS,
+            queries=(
+                query(
+                    f"topk(20, muster_idle_workload_dollars{{{TEAM}}})",
+                    "{{team}} {{workload}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="Budget at the end of the month",
+            description="Part of each budget that will be spent if its team goes on as now.",
+            unit=Unit.SHARE,
+            queries=(query(f"muster_team_budget_forecast_ratio{{{TEAM}}}", "{{team}} {{unit}}"),),
         ),
     ),
 )

@@ -42,6 +42,7 @@ class Unit(StrEnum):
     BYTES_PER_SECOND = "Bps"
     PER_SECOND = "ops"
     FLAG = "bool_on_off"
+    DOLLARS = "currencyUSD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from services.monitoring.labels import Capped
 from services.monitoring.memory import MonitoringMemory
 
 IDLE_MAX: Final = 200
+MICRODOLLARS: Final = 1_000_000
 
 
 def families(memory: MonitoringMemory, now_ms: int, team: Capped) -> Iterator[Metric]:
@@ -32,3 +33,15 @@ def families(memory: MonitoringMemory, now_ms: int, team: Capped) -> Iterator[Me
     text = "For how long a workload is idle that is so now; the 200 with the most GPUs."
     idle = {one: max(now_ms - since_ms[one], 0) / 1000 for one in largest}
     yield gauge("muster_idle_workload_seconds", text, names, idle)
+    text = "Dollars wasted by a workload since it is idle, where its GPU-hours have a price."
+    dollars = {one: _price(memory, one[2]) * shown[one] * idle[one] / 3600 for one in largest}
+    priced = {one: value for one, value in dollars.items() if value}
+    yield gauge("muster_idle_workload_dollars", text, names, priced)
+
+
+def _price(memory: MonitoringMemory, workload_id: str) -> float:
+    """Dollars of a GPU-hour; 0 where there is no price."""
+    account = memory.use.accounts.get(workload_id)
+    if account is None:
+        return 0
+    return memory.use.price_of(account).microdollars_per_gpu_hour / MICRODOLLARS

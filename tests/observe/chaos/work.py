@@ -53,6 +53,14 @@ async def idle(scene: Scene) -> AsyncIterator[None]:
     await fill(scene, 1)
 
 
+@raises("BudgetAt80", "BudgetSpent")
+async def spent_budget(scene: Scene) -> AsyncIterator[None]:
+    """A team may spend nothing in this month; it is told, and its work goes on."""
+    await scene.stage.put(f"teams/{TEAM}", {"budget": {"gpu_hours_per_month": 0}})
+    yield
+    await scene.stage.put(f"teams/{TEAM}", {"budget": live.BUDGET})
+
+
 @raises("QueueStarved")
 async def held_queue(scene: Scene) -> AsyncIterator[None]:
     """What is first in a queue that is held waits although GPUs are free."""

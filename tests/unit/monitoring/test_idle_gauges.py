@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from services.monitoring.gauges.idle import IDLE_MAX, families
 from services.monitoring.labels import Capped
 from services.monitoring.memory import MonitoringMemory, SeenWorkload, Watch
+from services.monitoring.use_memory import ChargedAttempt
 from shared.core.nodes.idleness import ToldIdleness
+from shared.core.quota.prices import Price
 
 
 def idle(memory: MonitoringMemory, name: str, milli: int, since_ms: int = 1_000) -> None:
@@ -30,7 +34,21 @@ def test_an_idle_workload_is_named_with_what_it_holds_and_for_how_long() -> None
     assert shown(memory) == {
         "muster_idle_workload_gpus": {("vision", "q", "w1"): 8},
         "muster_idle_workload_seconds": {("vision", "q", "w1"): 60},
+        "muster_idle_workload_dollars": {},
     }
+
+
+def test_what_it_wastes_has_the_price_of_when_it_began() -> None:
+    memory = MonitoringMemory()
+    idle(memory, "w1", 8_000)
+    memory.use.price(
+        "h100", [Price(version=1, applied_at_ms=0, microdollars_per_gpu_hour=3_000_000)]
+    )
+    memory.use.accounts["w1"] = ChargedAttempt(1, 0, "vision", "q", "", "h100", 8_000, 1_000, 0, 0)
+
+    wasted = shown(memory)["muster_idle_workload_dollars"]
+
+    assert wasted == {("vision", "q", "w1"): pytest.approx(8 * 3 * 60 / 3600)}
 
 
 def test_at_most_the_largest_are_named() -> None:
@@ -38,7 +56,9 @@ def test_at_most_the_largest_are_named() -> None:
     for number in range(IDLE_MAX + 50):
         idle(memory, f"w{number}", number + 1)
 
-    for found in shown(memory).values():
+    found_by_name = shown(memory)
+    del found_by_name["muster_idle_workload_dollars"]
+    for found in found_by_name.values():
         assert len(found) == IDLE_MAX
         assert ("vision", "q", "w49") not in found
         assert ("vision", "q", "w50") in found
