@@ -27,7 +27,7 @@ from services.native.picture import NativePicture
 from services.native.records import Directory, GroupRecord, GroupState
 from services.native.vacated import VacatedPlaces
 from shared.core.admission.admit import AdmissionRefusal
-from shared.core.native import may_come_back
+from shared.core.native import may_come_back, whole_of
 from shared.events import organisation, quotas, workloads
 from shared.events.envelope import Received
 from shared.events.topics import (
@@ -199,6 +199,7 @@ class NativeHandler:
         else:
             self._gone_since_ms.setdefault(key, now_ms)
         found = self._judge.judge(
+            key,
             members,
             record,
             self._picture,
@@ -232,9 +233,21 @@ class NativeHandler:
         return as_message(payload, key, now_ms, self._cell)
 
     def _place(self, key: str, now_ms: int) -> int:
-        """Now, or the time of the evicted pod that a lone pod follows."""
+        """Now, or that of the evicted pod that a lone pod follows, or of the first part."""
+        whole = whole_of(key)
+        if whole != key:
+            return min(self._submitted_parts(whole), default=now_ms)
         owner = self._owner_of_lone(key)
         return self._vacated.take(owner, now_ms) if owner else now_ms
+
+    def _submitted_parts(self, whole: str) -> list[int]:
+        """When parts of a whole were submitted that are not over. O(groups)."""
+        parts = (one for key, one in self._groups.items() if whole_of(key) == whole)
+        return [
+            one.submitted_at_ms
+            for one in parts
+            if one.state is GroupState.SUBMITTED and one.submitted_at_ms
+        ]
 
     def _owner_of_lone(self, key: str) -> str:
         """The owner that makes another pod in place of a lone one; empty: there is none."""

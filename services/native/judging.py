@@ -24,6 +24,7 @@ from shared.core.native import (
     may_come_back,
     problem_of_pod,
     spec_of,
+    whole_of,
 )
 from shared.ports.native import PodNotice
 
@@ -75,6 +76,7 @@ class GroupJudge:
 
     def judge(
         self,
+        key: str,
         members: Sequence[NativePod],
         record: GroupRecord | None,
         picture: NativePicture,
@@ -92,7 +94,7 @@ class GroupJudge:
         waiting = [one for one in there if one.waits]
         if submitted or not waiting:
             return _still(there, record)
-        group = self._group(waiting, picture.told, now_ms)
+        group = self._group(key, waiting, picture.told, now_ms)
         if isinstance(group, GroupJudgement):
             return group
         if record is not None:
@@ -118,8 +120,13 @@ class GroupJudge:
         return GroupJudgement(cancel=True) if now_ms >= due_ms else GroupJudgement(again_ms=due_ms)
 
     def _group(
-        self, waiting: Sequence[NativePod], told: Mapping[str, GroupObject], now_ms: int
+        self,
+        key: str,
+        waiting: Sequence[NativePod],
+        told: Mapping[str, GroupObject],
+        now_ms: int,
     ) -> PodGroup | GroupJudgement:
+        """Nothing of a whole that starts in parts, and of parts of one that does not."""
         for one in waiting:
             problem = problem_of_pod(one, self.pool_labels)
             if problem is not None:
@@ -131,6 +138,8 @@ class GroupJudge:
         found = [one for one in groups if isinstance(one, PodGroup)]
         if len(found) < len(groups):
             return _unsized(waiting, now_ms)
+        if {one.key for one in found} != {key}:
+            return NOTHING
         sizes = sorted({one.size for one in found})
         if len(sizes) > 1:
             rule = "all pods of a group must tell the same size"
@@ -235,7 +244,7 @@ def _still(there: Sequence[NativePod], record: GroupRecord | None) -> GroupJudge
 
 def _will_make_more(record: GroupRecord, told: Mapping[str, GroupObject]) -> bool:
     """Whether its object is not over: a Job pauses for minutes between its pods."""
-    found = told.get(record.key)
+    found = told.get(whole_of(record.key))
     return found is not None and not found.over
 
 

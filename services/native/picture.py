@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shared.core.kubernetes.namespace_quota import NamespaceQuota, full_for
-from shared.core.native import GroupObject, NativePod, PodsByGroup
+from shared.core.native import GroupObject, NativePod, PodsByGroup, keys_of
 from shared.ports.native import (
     GroupChanged,
     PodChanged,
@@ -74,4 +74,6 @@ class NativePicture:
         before = self.told.pop(news.key, None)
         if news.told is not None:
             self.told[news.key] = news.told
-        return set() if before == news.told else {news.key}
+        if before == news.told:
+            return set()
+        return {news.key}.union(*map(keys_of, self.pods.members(news.key)))

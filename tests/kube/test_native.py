@@ -8,7 +8,16 @@ import pytest
 
 from deploy.kube import nodes
 from tests.kube.kube_world import choose_gpus
-from tests.kube.malformed_pods import CONTAINER, POOL, REQUIRED, WRONG, near, with_gpus
+from tests.kube.malformed_pods import (
+    CONTAINER,
+    LARGE,
+    POOL,
+    REQUIRED,
+    asks,
+    malformed_pods,
+    near,
+    with_gpus,
+)
 from tests.support.killing import checked
 from tests.support.kube_system import launch_on
 from tests.support.system import TEAM, Stage
@@ -17,6 +26,7 @@ pytestmark = pytest.mark.timeout(400)
 INSTANCE = SCHEDULER = f"native-{os.getpid()}"
 SECONDS = 60
 NODES = 64
+WAITED_SECONDS_MAX = 5
 COUNTED = nodes.node_name(45)
 AFFINE = nodes.node_name(46)
 POD = {"terminationGracePeriodSeconds": 1, "containers": [CONTAINER]}
@@ -63,7 +73,10 @@ class Place:
     def job(self, name, spec, *, annotations=None, pod=None):
         own = {**_spec(pod), "restartPolicy": "Never"}
         template = {"metadata": {"annotations": annotations or {}}, "spec": own}
-        body = {"metadata": {"name": name}, "spec": {**spec, "template": template}}
+        self.jobs(name, {**spec, "template": template})
+
+    def jobs(self, name, spec):
+        body = {"metadata": {"name": name}, "spec": spec}
         self.call("POST", "/apis/batch/v1/namespaces/{}/jobs", body)
 
     def pods(self):
@@ -76,7 +89,8 @@ class Place:
     def all_events(self):
         """Notes by the name of the pod."""
         notes: dict[str, list[str]] = {}
-        for one in self.call("GET", "/apis/events.k8s.io/v1/namespaces/{}/events")["items"]:
+        found = self.call("GET", "/apis/events.k8s.io/v1/namespaces/{}/events")["items"]
+        for one in (one for one in found if one["regarding"]["kind"] == "Pod"):
             notes.setdefault(one["regarding"]["name"], []).append(one["note"])
         return notes
 
@@ -102,6 +116,10 @@ def _told(pod):
 
 def running(pods):
     return [one for one in pods if one["status"].get("phase") == "Running"]
+
+
+def _names(pods):
+    return {one["metadata"]["name"] for one in pods}
 
 
 def bound(pods):
@@ -252,19 +270,57 @@ async def test_a_gang_is_tried_only_when_it_is_whole(stage, place):
     assert {"a": "0", "b": "1", "c": "2", "d": "3"} == ranks
 
 
-async def test_what_cannot_be_honoured_is_told_and_keeps_nobody_waiting(stage, place):
-    for name, (spec, metadata, _) in WRONG.items():
-        place.pod(name, spec, **metadata)
-    place.pod("sound")
+def _create(place, one):
+    """By its kind of owner, as a user would; the owner makes one pod."""
+    if one.kind == "pod":
+        place.pod(one.name, one.spec, **one.metadata)
+        return
+    template = {"metadata": one.metadata, "spec": _spec(one.spec)}
+    if one.kind in ("job", "indexed"):
+        template["spec"]["restartPolicy"] = "Never"
+        spec = {"completionMode": "Indexed" if one.kind == "indexed" else "NonIndexed"}
+        place.jobs(one.name, {**spec, "template": template})
+        return
+    name = {"malformed": one.name}
+    template["metadata"] = {**one.metadata, "labels": {**one.metadata.get("labels", {}), **name}}
+    spec = {"selector": {"matchLabels": name}, "template": template}
+    body = {"metadata": {"name": one.name}, "spec": spec}
+    place.call("POST", f"/apis/apps/v1/namespaces/{{}}/{one.kind}s", body)
 
-    place.until("the sound one runs", lambda: running(place.pods()))
-    for name, (_, _, words) in WRONG.items():
-        told = place.until(f"{name} is told", lambda name=name: place.events(name))
-        assert [words] == [words for _, note in told if words in note], (name, told)
-    (one,) = [one for one in place.pods() if one["metadata"]["name"] == "selector"]
-    (condition,) = [c for c in one["status"]["conditions"] if c["type"] == "PodScheduled"]
-    assert ("False", "PodNotHonoured") == (condition["status"], condition["reason"])
-    assert {"sound"} == {one["metadata"]["name"] for one in bound(place.pods())}
+
+async def test_205_malformed_pods_are_told_once_and_keep_no_other_waiting(stage, place):
+    place.pod("before")
+    place.until("it runs", lambda: running(place.pods()))
+    wrong = list(malformed_pods())
+    for number, one in enumerate(wrong):
+        _create(place, one)
+        if number in (50, 150):
+            place.pod(f"sound-{number}", annotations={"large": "x" * LARGE})
+    begun = time.monotonic()
+    place.pod("last", asks(**{"nvidia.com/gpu": "1"}))
+    place.until("the last one runs", lambda: "last" in _names(running(place.pods())))
+    waited = time.monotonic() - begun
+
+    place.until("all are told", lambda: len(place.all_events()) >= len(wrong))
+    told = place.all_events()
+    notes = {one.name: [told[pod] for pod in told if one.is_of(pod)] for one in wrong}
+    as_wanted = {one.name: [[one.words]] for one in wrong}
+    assert as_wanted == {
+        one.name: [
+            [one.words if one.words in note else note for note in pod] for pod in notes[one.name]
+        ]
+        for one in wrong
+    }
+    found = place.pods()
+    reasons = {
+        c["reason"]
+        for pod in found
+        for c in pod["status"]["conditions"]
+        if c["status"] == "False" and c["type"] == "PodScheduled"
+    }
+    assert {"before", "sound-50", "sound-150", "last"} == _names(bound(found))
+    assert reasons == {"PodNotHonoured", "Rejected"}
+    assert waited < WAITED_SECONDS_MAX
 
 
 async def test_nothing_is_lost_or_doubled_when_services_die(stage, place, system, kube):
@@ -393,3 +449,16 @@ async def test_a_job_that_a_quota_of_its_namespace_keeps_short_names_it(stage, p
     assert "3 of 4 pods of the group short are there" in first
     assert f"ResourceQuota gpus of namespace {place.namespace} admits no further pod" in first
     assert f"{resource} has hard 3, used 3. Next: raise it" in first
+
+
+async def test_a_pod_has_the_instances_of_mig_that_the_ledger_chose(stage, place):
+    place.pod("parts", asks(**{"nvidia.com/mig-1g.10gb": "2"}))
+
+    (pod,) = place.until("it runs", lambda: running(place.pods()))
+    told = pod["status"]["extendedResourceClaimStatus"]
+    path = f"/apis/resource.k8s.io/v1/namespaces/{{}}/resourceclaims/{told['resourceClaimName']}"
+    results = place.call("GET", path)["status"]["allocation"]["devices"]["results"]
+
+    assert ["nvidia.com/mig-1g.10gb"] == [one["resourceName"] for one in told["requestMappings"]]
+    assert 2 == len({one["device"] for one in results})
+    assert all("-mig-1g10gb-" in one["device"] for one in results)

@@ -66,6 +66,31 @@ KINDS = {
     "ray": ("ray.io/v1", "RayCluster", {"workerGroupSpecs": WORKERS}, _ray),
     "pytorch": ("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": ROLES}, _kubeflow),
 }
+LWS, LWS_VERSION = "leaderworkerset.sigs.k8s.io", "leaderworkerset.x-k8s.io/v1"
+
+
+def _ordered_jobset(number, uid):
+    part, index = ("lead", 0) if number == 0 else ("work", number - 1)
+    labels = {"replicatedjob-name": part, "job-global-index": str(min(number, 1))}
+    found = _jobset(0, uid)["labels"] | {f"{JOBSET}/{key}": text for key, text in labels.items()}
+    return {"labels": {**found, "batch.kubernetes.io/job-completion-index": str(index)}}
+
+
+def _lws(number, uid):
+    del uid
+    of_group = {"name": "g", "group-key": "a1", "worker-index": str(number)}
+    labels = {f"{LWS}/{key}": text for key, text in of_group.items()}
+    return {"labels": labels, "annotations": {f"{LWS}/size": "3"}}
+
+
+LEAD = {"name": "lead", "replicas": 1}
+WORK = {"name": "work", "replicas": 1, "template": {"spec": {"parallelism": 2, "completions": 2}}}
+ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}, "replicatedJobs": [LEAD, WORK]}
+GROUP_OF_THREE = {"startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 3}}
+IN_ORDER = {
+    "jobset": ("jobset.x-k8s.io/v1alpha2", "JobSet", ORDER, _ordered_jobset),
+    "lws": (LWS_VERSION, "LeaderWorkerSet", GROUP_OF_THREE, _lws),
+}
 RANKED = {"volcano", "jobset", "pytorch"}
 HEAD = {
     "containers": [{"name": "head", "image": "a/b:1", "resources": {"limits": {"cpu": "500m"}}}]
@@ -93,7 +118,8 @@ def _definition(version, kind):
 @pytest.fixture(scope="module")
 def definitions(kube):
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    made = [_definition(version, kind) for version, kind, _, _ in KINDS.values()]
+    kinds = {found[:2] for found in (*KINDS.values(), *IN_ORDER.values())}
+    made = [_definition(version, kind) for version, kind in kinds]
     with kube.client() as admin:
         for one in made:
             admin.demand("POST", path, one)
@@ -149,6 +175,28 @@ async def test_a_group_of_another_controller_runs_whole_and_in_its_order(place, 
     if name in RANKED:
         ranks = {pod: one["muster.dev/rank"] for pod, one in labels.items()}
         assert {"p4": "0", "p3": "1", "p2": "2", "p1": "3"} == ranks
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+async def test_what_starts_in_order_runs_part_by_part_and_each_part_whole(place, name):
+    version, kind, spec, member = IN_ORDER[name]
+    path = f"/apis/{version}/namespaces/{{}}/{kind.lower()}s"
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": "g"}, "spec": spec}
+    uid = place.call("POST", path, body)["metadata"]["uid"]
+    _pod(place, "first", member(0, uid))
+
+    place.until("the first runs before the others are made", lambda: running(place.pods()))
+    _pod(place, "second", member(1, uid))
+    told = place.until("it is told", lambda: place.events("second"))
+    alone = running(place.pods())
+    _pod(place, "third", member(2, uid))
+    found = place.until("all run", lambda: (r := running(place.pods())) and len(r) == 3 and r)
+
+    assert "1 of 2 pods" in told[0][1]
+    assert 1 == len(alone), "the second part is whole or not at all"
+    works = {one["metadata"]["name"]: one["metadata"]["labels"] for one in found}
+    of = {pod: labels["muster.dev/workload"] for pod, labels in works.items()}
+    assert of["first"] != of["second"] == of["third"]
 
 
 async def test_a_group_whose_object_is_missing_waits_until_it_is_created(place):

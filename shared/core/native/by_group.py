@@ -1,4 +1,4 @@
-"""Pods by their group, kept up to date pod by pod."""
+"""Pods by the groups that they may be of, kept up to date pod by pod."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from shared.core.model.decision import FieldError
 from shared.core.native.apart import problem_of_spread
-from shared.core.native.groups import group_key
+from shared.core.native.groups import group_key, keys_of
 from shared.core.native.pod import NativePod
 
 
 class PodsByGroup:
-    """Each pod under a key of its own, such as NAMESPACE/NAME, and in the group that it tells."""
+    """Each pod under a key of its own, such as NAMESPACE/NAME, and in each of its `keys_of`."""
 
     def __init__(self) -> None:
         self._pods: dict[str, NativePod] = {}
@@ -42,25 +42,30 @@ class PodsByGroup:
 
     def _others(self, group: str) -> Iterator[NativePod]:
         """Pods of the group's namespace that are of other groups and not over. O(pods)."""
-        for key, members in self._groups.items():
-            if key != group and key.partition("/")[0] == group.partition("/")[0]:
-                yield from (one for one in members.values() if not one.ended)
+        own, namespace = self._groups.get(group, {}), group.partition("/")[0]
+        for key, one in self._pods.items():
+            if one.namespace == namespace and key not in own and not one.ended:
+                yield one
 
     def put(self, key: str, pod: NativePod | None) -> set[str]:
         """A pod as it is now; None: it is gone. The groups that this changes. O(1)."""
         before = self._pods.get(key)
         if before == pod:
             return set()
-        changed = set[str]()
-        if before is not None:
-            group = group_key(before)[0]
-            del self._pods[key], self._groups[group][key]
-            if not self._groups[group]:
-                del self._groups[group]
-            changed.add(group)
-        if pod is not None:
-            group = group_key(pod)[0]
+        old = keys_of(before) if before is not None else ()
+        new = keys_of(pod) if pod is not None else ()
+        for group in old:
+            if group not in new:
+                self._leave(group, key)
+        if pod is None:
+            del self._pods[key]
+        else:
             self._pods[key] = pod
-            self._groups.setdefault(group, {})[key] = pod
-            changed.add(group)
-        return changed
+            for group in new:
+                self._groups.setdefault(group, {})[key] = pod
+        return {*old, *new}
+
+    def _leave(self, group: str, key: str) -> None:
+        del self._groups[group][key]
+        if not self._groups[group]:
+            del self._groups[group]

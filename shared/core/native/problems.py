@@ -6,21 +6,25 @@ an event that says so, and every other pod goes on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Final
 
 from shared.core.kubernetes.requests import GPU
 from shared.core.model.decision import FieldError
+from shared.core.model.mig.profiles import is_profile_name
+from shared.core.native.asked import MIG, profile_of
 from shared.core.native.pod import ContainerGpus, NativePod
-from shared.core.native.sources import OWN_GROUP
+from shared.core.native.sources import KAI_GROUP, OWN_GROUP, VOLCANO_GROUPS
 
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
-MIG: Final = "nvidia.com/mig-"
 MIG_SEED: Final = "nvidia.com/gpu.mig-"
 """A spelling that no device plugin has; `nvidia.com/mig-1g.10gb` is right."""
 
 YUNIKORN_GROUP: Final = "yunikorn.apache.org/task-group-name"
 SHARES_OF_OTHERS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+OBJECT_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+"""Of a group that an annotation names, which is an object: a DNS-1123 subdomain."""
 _REMEDY_GROUP: Final = (
     "label the pods muster.dev/group and annotate muster.dev/group-size with their number"
 )
@@ -34,6 +38,7 @@ def problem_of_pod(pod: NativePod, pool_labels: Collection[str]) -> FieldError |
     return (
         _unreadable(pod)
         or _group_of_others(pod)
+        or _misnamed_group(pod)
         or _of_gpus(pod)
         or _not_honoured(pod)
         or _of_selector(pod, pool_labels)
@@ -55,6 +60,15 @@ def _group_of_others(pod: NativePod) -> FieldError | None:
     field = f"metadata.annotations[{YUNIKORN_GROUP}]"
     rule = "groups of YuniKorn are not read, so its size is not known"
     return _error(field, pod.annotations[YUNIKORN_GROUP], rule, _REMEDY_GROUP)
+
+
+def _misnamed_group(pod: NativePod) -> FieldError | None:
+    for key in (*VOLCANO_GROUPS, KAI_GROUP):
+        name = pod.annotations.get(key)
+        if name is not None and not OBJECT_NAME.fullmatch(name):
+            rule = "must be the name of an object: a-z, 0-9, '-' and '.', at most 253 characters"
+            return _error(f"metadata.annotations[{key}]", name, rule, "name the PodGroup")
+    return None
 
 
 def _of_gpus(pod: NativePod) -> FieldError | None:
@@ -81,10 +95,19 @@ def _of_container(one: ContainerGpus) -> FieldError | None:
         if name.startswith(MIG_SEED):
             right = MIG + name.removeprefix(MIG_SEED)
             return _error(field, amount, f"the resource is named {right}", f"ask for {right}")
-        if name != GPU:
-            rule = f"only whole GPUs ({GPU}) are given to pods"
+        if name != GPU and not _is_mig(name):
+            rule = f"only whole GPUs ({GPU}) and MIG ({MIG}1g.10gb) are given to pods"
             return _error(field, amount, rule, _SUBMIT)
+    if len(one.amounts) > 1:
+        field = f"spec.containers[{one.container}].resources.limits"
+        return _error(
+            field, ", ".join(one.amounts), "one form of GPU for a pod", "ask for one of them"
+        )
     return None
+
+
+def _is_mig(resource: str) -> bool:
+    return resource.startswith(MIG) and is_profile_name(profile_of(resource))
 
 
 def _not_honoured(pod: NativePod) -> FieldError | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -14,6 +14,7 @@ OWN_SIZE: Final = "muster.dev/group-size"
 KUEUE_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 KUEUE_SIZE: Final = "kueue.x-k8s.io/pod-group-total-count"
 LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-key"
+LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
 LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 LWS_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
@@ -58,6 +59,7 @@ BY_NAME: Final = -1
 """Rank of a pod that has no index: members are ordered by name."""
 JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_PART: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOBSET_JOB: Final = "jobset.sigs.k8s.io/job-global-index"
 KUBEFLOW_INDEX: Final = "training.kubeflow.org/replica-index"
 KUBEFLOW_ROLE: Final = "training.kubeflow.org/replica-type"
@@ -67,6 +69,9 @@ KUBEFLOW_KINDS: Final = frozenset(
 FIRST_ROLES: Final = ("master", "chief")
 """Of Kubeflow, in lower case: the pods of these roles have the first ranks."""
 RAY_CLUSTER: Final = "ray.io/cluster"
+LEADER: Final = "leader"
+WORKERS: Final = "workers"
+"""Parts of a group of a LeaderWorkerSet."""
 
 
 def _index(text: str) -> int:
@@ -124,3 +129,14 @@ SOURCES: Final = (
     (GroupSource.STATEFULSET, _stateful, lambda pod: 0),  # noqa: ARG005  # each index is alone
 )
 """(kind of the group, its name on the pod or nothing, the pod's rank), in order of precedence."""
+
+
+def _lws_part(pod: NativePod) -> str:
+    return LEADER if _rank(LWS_INDEX)(pod) == 0 else WORKERS
+
+
+PARTS: Final[Mapping[GroupSource, Callable[[NativePod], str]]] = {
+    GroupSource.JOBSET: _label(JOBSET_PART),
+    GroupSource.LWS: _lws_part,
+}
+"""Kinds of groups that may start part by part: the part of a pod, or nothing."""

@@ -13,8 +13,9 @@ from typing import Final
 
 from shared.core.admission.form import POD_SETS_MAX
 from shared.core.model.decision import FieldError
-from shared.core.model.nouns import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
+from shared.core.model.nouns import GpuChoice, PodSet, WorkloadKind, WorkloadSpec
 from shared.core.native.apart import spread_of
+from shared.core.native.asked import gpu_request
 from shared.core.native.groups import PodGroup
 from shared.core.native.pod import NativePod
 from shared.core.native.problems import PRODUCT_LABEL, SHARES_OF_OTHERS, YUNIKORN_GROUP
@@ -58,12 +59,12 @@ def spec_of(
     A controller makes pods anew, so a failure is no retry of Muster's.
     """
     first = members[0]
-    chosen = next((one for one in members if one.taken.gpus), first)
+    chosen = next((one for one in members if one.gpus), first)
     runs = [list(run) for _, run in groupby(members, key=_asks)]
-    wrong = _different(chosen, members) or _too_many(runs)
+    wrong = _different(chosen, members) or _too_many(runs) or _no_seconds(first)
     if wrong is not None:
         return wrong
-    kind = first.labels.get(KIND_LABEL, WorkloadKind.TRAINING.value)
+    kind = first.labels.get(KIND_LABEL, _kind_by(chosen))
     if kind not in {one.value for one in WorkloadKind}:
         return FieldError(
             field=f"metadata.labels[{KIND_LABEL}]",
@@ -80,16 +81,22 @@ def spec_of(
         priority_class=named if named in classes or CLASS_LABEL in first.labels else "",
         gpu_choice=_choice(chosen, pool_labels),
         spread=spread_of(members),
-        expected_duration_seconds=_seconds(first.annotations.get(DURATION, "")),
+        expected_duration_seconds=_seconds(first),
         grace_seconds=max(1, *(one.grace_seconds for one in members)),
         max_retries=0,
     )
 
 
+def _kind_by(pod: NativePod) -> str:
+    """The kind of work that names none: training gets no MIG."""
+    parts = bool(gpu_request(pod).mig_profile)
+    return (WorkloadKind.BATCH_INFERENCE if parts else WorkloadKind.TRAINING).value
+
+
 def _different(chosen: NativePod, members: Sequence[NativePod]) -> FieldError | None:
     """A workload has one choice of nodes and one priority; a pod without GPUs may choose none."""
     for one in members:
-        free = not one.taken.gpus and not _chooses(one)
+        free = not one.gpus and not _chooses(one)
         for field, ours, theirs in (
             ("spec.nodeSelector", chosen.node_selector, one.node_selector),
             ("spec.affinity.nodeAffinity", _affinity(chosen), _affinity(one)),
@@ -134,7 +141,7 @@ def _pod_set(pod: NativePod, name: str, count: int) -> PodSet:
     return PodSet(
         name=name,
         count=count,
-        gpu=GpuRequest(count=pod.taken.gpus),
+        gpu=gpu_request(pod),
         cpu_milli=pod.taken.cpu_milli,
         memory_mib=-(-pod.taken.memory_bytes // MIB),
         image=pod.image if IMAGE.fullmatch(pod.image) else "",
@@ -152,7 +159,7 @@ def _choice(pod: NativePod, pool_labels: Collection[str]) -> GpuChoice:
 
 
 def _asks(pod: NativePod) -> tuple[object, ...]:
-    return pod.taken, pod.tolerations
+    return pod.taken, gpu_request(pod), pod.tolerations
 
 
 def _dns_label(name: str) -> str:
@@ -161,5 +168,17 @@ def _dns_label(name: str) -> str:
     return text or "pods"
 
 
-def _seconds(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) <= DIGITS_MAX else None
+def _seconds(pod: NativePod) -> int | None:
+    text = pod.annotations.get(DURATION, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX else None
+
+
+def _no_seconds(pod: NativePod) -> FieldError | None:
+    if DURATION not in pod.annotations or _seconds(pod) is not None:
+        return None
+    return FieldError(
+        field=f"metadata.annotations[{DURATION}]",
+        value=pod.annotations[DURATION][:64],
+        rule=f"must be whole seconds, at most {DIGITS_MAX} digits",
+        remedy="write it so, or leave it out",
+    )

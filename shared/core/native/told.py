@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from shared.core.model.decision import FieldError
-from shared.core.model.value import Value
+from shared.core.model.value import Value, field
 
 GROUP_SIZE_MAX: Final = 4_096
 
@@ -17,5 +17,9 @@ class GroupObject(Value, frozen=True, kw_only=True):
     """Pods that run together or not at all; counts only where nothing is refused."""
     refused: FieldError | None = None
     """The first of its fields that cannot be honoured."""
+    in_parts: bool = False
+    """Its pods start part by part, so each part is a group of its own."""
+    parts: dict[str, int] = field(default_factory=dict)
+    """Pods of each part; where a part is not named here, the pods tell its size."""
     over: bool = False
     """It makes no more pods; a PodGroup makes none at all."""

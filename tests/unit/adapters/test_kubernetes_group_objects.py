@@ -23,7 +23,26 @@ def workers(replicas, **job):
     return {"name": "w", "replicas": replicas, "template": {"spec": job}}
 
 
+LEADER = {"name": "lead", "replicas": 1}
+IN_ORDER = {
+    "startupPolicy": {"startupPolicyOrder": "InOrder"},
+    "replicatedJobs": [LEADER, workers(2, parallelism=3, completions=3)],
+}
+DEPENDING = {"replicatedJobs": [LEADER, {**workers(2, parallelism=3), "dependsOn": [{}]}]}
+PARTS = GroupObject(size=7, in_parts=True, parts={"lead": 1, "w": 6})
 SIZES = {
+    "in order": ("jobset.x-k8s.io/jobsets", IN_ORDER, ("red/jobset/u1", PARTS)),
+    "depending": ("jobset.x-k8s.io/jobsets", DEPENDING, ("red/jobset/u1", PARTS)),
+    "lws": (
+        "leaderworkerset.x-k8s.io/leaderworkersets",
+        {"leaderWorkerTemplate": {"size": 4}},
+        ("red/lws/g", GroupObject(size=4, over=True)),
+    ),
+    "leader ready": (
+        "leaderworkerset.x-k8s.io/leaderworkersets",
+        {"startupPolicy": "LeaderReady", "leaderWorkerTemplate": {"size": 4}},
+        ("red/lws/g", GroupObject(in_parts=True, over=True)),
+    ),
     "kubernetes": (
         "scheduling.k8s.io/podgroups",
         {"schedulingPolicy": {"gang": {"minCount": 4}}},
@@ -72,8 +91,6 @@ def test_an_object_tells_the_size_of_its_group(kind, spec, told):
     assert told == read(kind, spec)
 
 
-IN_ORDER = {"startupPolicy": {"startupPolicyOrder": "InOrder"}, "replicatedJobs": [workers(1)]}
-DEPENDING = {"replicatedJobs": [{**workers(1), "dependsOn": [{"name": "a"}]}]}
 WRONG = {
     "basic": ("scheduling.k8s.io/podgroups", {"schedulingPolicy": {"basic": {}}}, "must be gang"),
     "topology": (
@@ -93,8 +110,11 @@ WRONG = {
     ),
     "negative": ("scheduling.x-k8s.io/podgroups", {"minMember": -3}, "1 to 4096"),
     "text": ("scheduling.x-k8s.io/podgroups", {"minMember": "many"}, "Expected `int`"),
-    "in order": ("jobset.x-k8s.io/jobsets", IN_ORDER, "startupPolicyOrder"),
-    "depending": ("jobset.x-k8s.io/jobsets", DEPENDING, "dependsOn"),
+    "no pods of a part": (
+        "jobset.x-k8s.io/jobsets",
+        {**IN_ORDER, "replicatedJobs": [workers(1), {**workers(0), "name": "none"}]},
+        "1 to 4096",
+    ),
     "autoscaling": ("ray.io/rayclusters", {"enableInTreeAutoscaling": True}, "Autoscaling"),
     "no role": ("kubeflow.org/pytorchjobs", {}, "1 to 4096"),
     "nothing": ("kubeflow.org/tfjobs", None, "1 to 4096"),

@@ -11,12 +11,13 @@ from shared.adapters.kubernetes.pins.claims import Claim, allocation_patch, read
 from shared.adapters.kubernetes.pins.devices import (
     EVERYTHING,
     DeviceId,
-    device_of,
+    devices_of_share,
     newest,
+    number_of_devices,
     read_names,
 )
 from shared.adapters.kubernetes.pins.known import Claims, KnownObjects, Slices
-from shared.core.model.nouns import GpuShare
+from shared.core.model.nouns import GpuRequest, GpuShare
 from shared.ports.cluster import Pod
 
 UUIDS = ["GPU-a", "GPU-b"]
@@ -45,35 +46,46 @@ def mig_devices():
 
 def test_a_whole_gpu_is_the_device_of_its_minor_number_whatever_else_there_is():
     for devices in (whole_devices(), mig_devices()):
-        place = device_of(share(1), "", devices.items())
+        (place,) = devices_of_share(share(1), "", devices.items())
 
         assert place == DeviceId("n", "gpu-1")
         assert (devices[place].uuid, devices[place].mask) == ("GPU-b", EVERYTHING)
 
 
 @pytest.mark.parametrize(
-    ("profile", "mask", "name"),
+    ("profile", "mask", "placed"),
     [
-        ("1g.10gb", 0b1, "gpu-1-mig-1g10gb-19-0"),
-        ("1g.10gb+me", 0b1, "gpu-1-mig-1g10gb-me-20-0"),
-        ("2g.20gb", 0b110000, "gpu-1-mig-2g20gb-14-4"),
-        ("7g.80gb", 0b11111111, "gpu-1-mig-7g80gb-0-0"),
+        ("1g.10gb", 0b1, ["gpu-1-mig-1g10gb-19-0"]),
+        ("1g.10gb+me", 0b1, ["gpu-1-mig-1g10gb-me-20-0"]),
+        ("2g.20gb", 0b110000, ["gpu-1-mig-2g20gb-14-4"]),
+        ("7g.80gb", 0b11111111, ["gpu-1-mig-7g80gb-0-0"]),
+        ("1g.10gb", 0b101, ["gpu-1-mig-1g10gb-19-0", "gpu-1-mig-1g10gb-19-2"]),
+        ("3g.40gb", 0b11111111, ["gpu-1-mig-3g40gb-9-0", "gpu-1-mig-3g40gb-9-4"]),
     ],
 )
-def test_a_placement_is_the_device_of_its_profile_that_begins_there(profile, mask, name):
+def test_a_share_is_the_devices_of_its_profile_that_begin_in_it(profile, mask, placed):
     devices = mig_devices()
 
-    place = device_of(share(1, mask), profile, devices.items())
+    found = devices_of_share(share(1, mask), profile, devices.items())
 
-    assert place == DeviceId("n", name)
-    assert devices[place].mask == mask
+    assert found == [DeviceId("n", name) for name in placed]
+    assert mask == sum(devices[one].mask for one in found)
+
+
+def test_instances_are_counted_though_they_lie_in_one_share():
+    two = GpuRequest(mig_profile="1g.10gb", mig_count=2)
+
+    assert 2 == number_of_devices((share(1, 0b11),), two)
+    assert 1 == number_of_devices((share(1, 0b1),), GpuRequest(mig_profile="1g.10gb"))
+    assert 3 == number_of_devices((share(0), share(1), share(2)), GpuRequest(count=3))
+    assert 0 == number_of_devices((), two)
 
 
 @pytest.mark.parametrize(
     ("index", "profile", "mask"), [(2, "", 255), (1, "9g.90gb", 1), (1, "3g.40gb", 0b10)]
 )
 def test_what_no_slice_has_is_no_device(index, profile, mask):
-    assert device_of(share(index, mask), profile, mig_devices().items()) is None
+    assert [] == devices_of_share(share(index, mask), profile, mig_devices().items())
 
 
 def test_of_a_pool_that_is_written_anew_the_newest_devices_count():

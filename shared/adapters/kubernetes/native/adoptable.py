@@ -16,7 +16,7 @@ from shared.adapters.kubernetes.naming import INSTANCE
 from shared.adapters.kubernetes.native.objects import NativePodList, NativePodObject
 from shared.adapters.kubernetes.native.reading import read_native_pod
 from shared.adapters.kubernetes.nodes.following import Follower, collection
-from shared.core.native import NativePod, PodsByGroup
+from shared.core.native import NativePod, PodsByGroup, devices_of
 from shared.ports.errors import Transient
 
 PODS: Final = "/api/v1/pods"
@@ -40,10 +40,11 @@ class AdoptablePods:
         self._ranked: dict[str, list[NativePod]] = {}
         """Waiting pods in order of rank, of groups that were asked for since they changed."""
 
-    async def member(self, group: str, rank: int, size: int, gpus: int) -> NativePod | int:
+    async def member(self, group: str, rank: int, size: int, devices: int) -> NativePod | int:
         """The pod of a rank of a group that is whole; else how many of `size` are there.
 
-        One that asks for another number than `gpus` is of a group that changed since: none is.
+        One that asks for another number than `devices` is of a group that changed since:
+        none is there.
 
         Members are ordered by their index, then by name; an index need not be a rank (JobSet,
         roles of Kubeflow). O(1); after a change of the group O(size log size).
@@ -59,7 +60,7 @@ class AdoptablePods:
         if len(ranked) < size:
             return len(ranked)
         found = ranked[rank]
-        return found if found.taken.gpus == gpus else 0
+        return found if devices_of(found) == devices else 0
 
     async def _ready(self) -> None:
         if self._task is None or self._task.done():

@@ -3,12 +3,12 @@
 A kind that the API server does not serve is no error: it is asked for again now and then. What an
 object says and Muster cannot honour is told to the pods of its group alone.
 Source: scheduling.k8s.io/v1beta1; the PodGroups of scheduler-plugins, Volcano and KAI;
-jobset.x-k8s.io/v1alpha2; kubeflow.org/v1 and v2beta1; ray.io/v1.
+jobset.x-k8s.io/v1alpha2; leaderworkerset.x-k8s.io/v1; kubeflow.org/v1 and v2beta1; ray.io/v1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +18,7 @@ from shared.adapters.kubernetes.native.group_sizes import (
     of_jobset,
     of_kubeflow,
     of_kubernetes,
+    of_lws,
     of_mpi,
     of_pod_group,
     of_ray,
@@ -30,6 +31,10 @@ ENDS: Final = frozenset(("Completed", "Succeeded", "Failed"))
 """Conditions of what makes no more pods."""
 
 
+Size = Callable[[dict[str, Any]], "int | Mapping[str, int]"]
+"""Pods of a group, or of each of its parts that start one after the other."""
+
+
 class GroupKind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of object: where the API server has it, and how its size is read."""
 
@@ -38,7 +43,7 @@ class GroupKind(msgspec.Struct, frozen=True, kw_only=True):
     """The plural that errors name it by."""
     source: GroupSource
     """Where its groups are named by its uid, it makes their pods."""
-    size: Callable[[dict[str, Any]], int]
+    size: Size
     """From the spec; raises NotHonoured, or msgspec.ValidationError."""
 
     def read(self, found: GroupCustomObject) -> tuple[str, GroupObject]:
@@ -51,9 +56,12 @@ class GroupKind(msgspec.Struct, frozen=True, kw_only=True):
         over = not makes_pods or _over(found.status or {})
         if isinstance(size, FieldError):
             return key, GroupObject(refused=size, over=over)
-        return key, GroupObject(size=size, over=over)
+        if isinstance(size, int):
+            return key, GroupObject(size=size, over=over)
+        parts = dict(size)
+        return key, GroupObject(size=sum(parts.values()), in_parts=True, parts=parts, over=over)
 
-    def _size(self, found: GroupCustomObject) -> int | FieldError:
+    def _size(self, found: GroupCustomObject) -> int | Mapping[str, int] | FieldError:
         named = f"{self.what}/{found.metadata.name}"
         try:
             size = self.size(found.spec or {})
@@ -62,10 +70,13 @@ class GroupKind(msgspec.Struct, frozen=True, kw_only=True):
             return _error(f"{named}: {field}", value, rule)
         except msgspec.ValidationError as error:
             return _error(f"{named}: spec", "", str(error))
-        if 1 <= size <= GROUP_SIZE_MAX:
+        sizes = (size,) if isinstance(size, int) else size.values()
+        if all(1 <= one <= GROUP_SIZE_MAX for one in sizes):
             return size
         return _error(
-            f"{named}: spec", str(size), f"must be a group of 1 to {GROUP_SIZE_MAX} pods"
+            f"{named}: spec",
+            ", ".join(map(str, sizes)),
+            f"must be a group of 1 to {GROUP_SIZE_MAX} pods",
         )
 
 
@@ -83,9 +94,7 @@ def _error(field: str, value: str, rule: str) -> FieldError:
     return FieldError(field=field, value=value[:64], rule=rule, remedy=remedy)
 
 
-def _kind(
-    version: str, plural: str, source: GroupSource, size: Callable[[dict[str, Any]], int]
-) -> GroupKind:
+def _kind(version: str, plural: str, source: GroupSource, size: Size) -> GroupKind:
     what = f"{plural}.{version.partition('/')[0]}" if plural == "podgroups" else plural
     return GroupKind(path=f"/apis/{version}/{plural}", what=what, source=source, size=size)
 
@@ -96,6 +105,7 @@ GROUP_KINDS: Final = (
     _kind("scheduling.volcano.sh/v1beta1", "podgroups", GroupSource.VOLCANO, of_pod_group),
     _kind("scheduling.run.ai/v2alpha2", "podgroups", GroupSource.KAI, of_pod_group),
     _kind("jobset.x-k8s.io/v1alpha2", "jobsets", GroupSource.JOBSET, of_jobset),
+    _kind("leaderworkerset.x-k8s.io/v1", "leaderworkersets", GroupSource.LWS, of_lws),
     _kind("kubeflow.org/v1", "jaxjobs", GroupSource.KUBEFLOW, of_kubeflow),
     _kind("kubeflow.org/v1", "paddlejobs", GroupSource.KUBEFLOW, of_kubeflow),
     _kind("kubeflow.org/v1", "pytorchjobs", GroupSource.KUBEFLOW, of_kubeflow),

@@ -1,10 +1,11 @@
-"""How many pods the group of an object has, from the object's spec.
+"""How many pods the group of an object has, from the object's spec; of each part, if in parts.
 
 Each function raises `NotHonoured` for what Muster cannot do, and `msgspec.ValidationError`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -60,6 +61,7 @@ class JobTemplate(Object, frozen=True, kw_only=True):
 class ReplicatedJob(Object, frozen=True, kw_only=True):
     """Of a JobSet."""
 
+    name: str = ""
     replicas: int = 1
     template: JobTemplate = JobTemplate()
     depends_on: tuple[Any, ...] | None = None
@@ -76,6 +78,19 @@ class JobSetSpec(Object, frozen=True, kw_only=True):
 
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     startup_policy: StartupPolicy | None = None
+
+
+class LwsTemplate(Object, frozen=True, kw_only=True):
+    """Of a LeaderWorkerSet: pods of a group, the leader among them."""
+
+    size: int = 1
+
+
+class LwsSpec(Object, frozen=True, kw_only=True):
+    """Of a LeaderWorkerSet."""
+
+    startup_policy: str = "LeaderCreated"
+    leader_worker_template: LwsTemplate = LwsTemplate()
 
 
 class KubeflowRole(Object, frozen=True, kw_only=True):
@@ -119,16 +134,23 @@ def of_kubernetes(spec: dict[str, Any]) -> int:
     return found.scheduling_policy.gang.min_count
 
 
-def of_jobset(spec: dict[str, Any]) -> int:
-    """Of a JobSet: the pods of all its Jobs."""
+def of_jobset(spec: dict[str, Any]) -> int | Mapping[str, int]:
+    """Of a JobSet: the pods of all its Jobs; those of each where some start after others."""
     found = msgspec.convert(spec, JobSetSpec)
-    order = found.startup_policy.startup_policy_order if found.startup_policy else "AnyOrder"
-    rule = "all Jobs of a JobSet are one gang, so none can wait for another"
-    if order != "AnyOrder":
-        raise NotHonoured("spec.startupPolicy.startupPolicyOrder", order, rule)
-    if any(one.depends_on for one in found.replicated_jobs):
-        raise NotHonoured("spec.replicatedJobs[].dependsOn", "", rule)
-    return sum(one.replicas * _at_once(one.template.spec) for one in found.replicated_jobs)
+    pods = [
+        (one.name, one.replicas * _at_once(one.template.spec)) for one in found.replicated_jobs
+    ]
+    policy = found.startup_policy
+    in_order = policy is not None and policy.startup_policy_order != "AnyOrder"
+    if in_order or any(one.depends_on for one in found.replicated_jobs):
+        return dict(pods)
+    return sum(size for _, size in pods)
+
+
+def of_lws(spec: dict[str, Any]) -> int | Mapping[str, int]:
+    """Of a LeaderWorkerSet: one of its groups; no sizes where workers start after leaders."""
+    found = msgspec.convert(spec, LwsSpec)
+    return {} if found.startup_policy == "LeaderReady" else found.leader_worker_template.size
 
 
 def _at_once(job: JobCounts) -> int:

@@ -17,6 +17,7 @@ from shared.adapters.kubernetes.objects import decoder
 from shared.adapters.kubernetes.pins.claims import REQUEST
 from shared.adapters.kubernetes.pins.store import ApiRefusal, later
 from shared.core.kubernetes.requests import GPU
+from shared.core.native import MIG
 from shared.ports.cluster import PodOperation
 
 OK: Final = 200
@@ -34,6 +35,8 @@ class CountedGpus(msgspec.Struct, frozen=True, kw_only=True):
     """The container of a pod that asks for GPUs."""
 
     container: str
+    resource: str
+    """`nvidia.com/gpu`, or that of a MIG profile."""
     request: str
     """`container-<index>-request-0`, as kube-scheduler names it."""
 
@@ -64,15 +67,17 @@ class CountingPods:
         pod = self._pods.decode(answer.body)
         for index, one in enumerate(pod.spec.containers):
             amounts = {**(one.resources.requests or {}), **(one.resources.limits or {})}
-            if GPU in amounts:
-                return CountedGpus(container=one.name, request=f"container-{index}-request-0")
-        raise later(f"no container of {name} asks for {GPU}")
+            found = next((key for key in amounts if key == GPU or key.startswith(MIG)), "")
+            if found:
+                request = f"container-{index}-request-0"
+                return CountedGpus(container=one.name, resource=found, request=request)
+        raise later(f"no container of {name} asks for {GPU} or MIG")
 
     async def tell(self, operation: PodOperation, claim: str, found: CountedGpus) -> None:
         """Write into the status of the pod which claim stands for its GPUs. Raises ApiRefusal."""
         mapping = {
             "containerName": found.container,
-            "resourceName": GPU,
+            "resourceName": found.resource,
             "requestName": found.request,
         }
         told = {"resourceClaimName": claim, "requestMappings": [mapping]}

@@ -16,7 +16,7 @@ import msgspec
 from shared.adapters.kubernetes.nodes.objects import DeviceObject, SliceObject
 from shared.adapters.kubernetes.nodes.reading import DRIVER, memory_slices
 from shared.core.kubernetes.devices import minor_of, place_of
-from shared.core.model.nouns import GpuShare
+from shared.core.model.nouns import GpuRequest, GpuShare
 from shared.core.model.units import GPU_MILLI
 
 WHOLE_CLASS: Final = "gpu.nvidia.com"
@@ -101,17 +101,23 @@ def has_devices(shares: Sequence[GpuShare], profile: str) -> bool:
     return bool(profile) or all(share.milli == GPU_MILLI for share in shares)
 
 
-def device_of(
+def devices_of_share(
     share: GpuShare, profile: str, devices: Iterable[tuple[DeviceId, DeviceName]]
-) -> DeviceId | None:
-    """The device that a share stands for; None where there is none."""
+) -> list[DeviceId]:
+    """The devices that a share stands for: a whole GPU, or each instance that begins in it.
+
+    A share holds all instances that a pod has of one GPU. Places of one profile never overlap, so
+    whatever of it begins in the slices of the share is one of them. Empty: the node shows none.
+    """
+    found = []
     for place, device in devices:
         if minor_of(device.name) == share.index and device.profile == profile:
             begins = place_of(device.name)
-            if begins is None or begins[1] == _first_slice(share.mask):
-                return place
-    return None
+            if begins is None or share.mask >> begins[1] & 1:
+                found.append(place)
+    return found
 
 
-def _first_slice(mask: int) -> int:
-    return (mask & -mask).bit_length() - 1
+def number_of_devices(shares: Sequence[GpuShare], gpu: GpuRequest) -> int:
+    """How many devices a pod has: instances of a profile may lie side by side in one share."""
+    return max(gpu.mig_count, 1) if shares and gpu.mig_profile else len(shares)

@@ -25,8 +25,9 @@ from shared.adapters.kubernetes.pins.devices import (
     MIG_CLASS,
     WHOLE_CLASS,
     DeviceId,
-    device_of,
+    devices_of_share,
     has_devices,
+    number_of_devices,
 )
 from shared.adapters.kubernetes.pins.sharing import Sharing
 from shared.adapters.kubernetes.pins.store import ClaimStore, key_of, later, never
@@ -123,15 +124,19 @@ class PinWriter:
 
     def _devices(self, pod: Pod) -> list[DeviceId]:
         """Those that its shares stand for, in their order."""
-        known = self._view.devices(pod.node)
-        profile = pod.template.pod_set.gpu.mig_profile
-        found = []
+        known, asked = self._view.devices(pod.node), pod.template.pod_set.gpu
+        profile, found = asked.mig_profile, list[DeviceId]()
         for share in pod.shares:
-            device = device_of(share, profile, known.items())
-            if device is None:
+            devices = devices_of_share(share, profile, known.items())
+            if not devices:
                 what = f"{profile} of GPU {share.index}" if profile else f"GPU {share.index}"
                 raise later(f"no slice of {pod.node} has {what}")
-            found.append(device)
+            found += devices
+        wanted = number_of_devices(pod.shares, asked)
+        if len(found) != wanted:
+            raise later(
+                f"slices of {pod.node} have {len(found)} of {wanted} devices of its shares"
+            )
         return found
 
     async def _claim(self, pod: Pod, uid: str, count: int, asked: Asked) -> Claim:

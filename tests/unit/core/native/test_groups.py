@@ -4,18 +4,21 @@ import pytest
 
 from shared.core.kubernetes.requests import TakenResources
 from shared.core.model.decision import FieldError
-from shared.core.model.nouns import GpuChoice, WorkloadKind
+from shared.core.model.nouns import GpuChoice, GpuRequest, WorkloadKind
 from shared.core.model.value import replace
 from shared.core.native import (
     ContainerGpus,
     GroupObject,
     NativePod,
     PodGroup,
+    devices_of,
     group_key,
     group_of,
+    keys_of,
     may_come_back,
     problem_of_pod,
     spec_of,
+    whole_of,
 )
 from shared.core.native.problems import PRODUCT_LABEL as PRODUCT
 from shared.core.native.sources import BY_NAME
@@ -153,6 +156,39 @@ def test_a_pod_belongs_to_the_first_source_that_applies(pod, key, group):
     assert may_come_back(key[0]) is (key[0] != "red/pod/u-p")
 
 
+def of_lws(index):
+    labels = {"name": "set", "group-key": "l", "worker-index": str(index)}
+    return a_pod(
+        f"set-{index}",
+        labels={f"{LWS}/{key}": value for key, value in labels.items()},
+        annotations={f"{LWS}/size": "4"},
+    )
+
+
+def test_each_job_of_a_jobset_that_starts_in_order_is_a_group_of_its_own():
+    pod = of_jobset("1", "0")
+    pod = replace(pod, labels={**pod.labels, "jobset.sigs.k8s.io/replicatedjob-name": "w"})
+    told = GroupObject(size=7, in_parts=True, parts={"lead": 1, "w": 6})
+
+    assert ("red/jobset/s1", "red/jobset/s1:w") == keys_of(pod)
+    assert "red/jobset/s1" == whole_of("red/jobset/s1:w")
+    assert PodGroup(key="red/jobset/s1:w", name="js-w", size=6) == group_of(
+        pod, {"red/jobset/s1": told}
+    )
+    assert ("red/jobset/s1",) == keys_of(of_jobset("1", "0")), "it names no Job"
+
+
+def test_the_leader_of_a_group_that_starts_by_it_is_a_group_before_its_workers():
+    told = {"red/lws/set": GroupObject(in_parts=True)}
+    wrong = replace(of_lws(1), annotations={})
+
+    assert ("red/lws/l", "red/lws/l:workers", "red/lws/set") == keys_of(of_lws(1))
+    assert PodGroup(key="red/lws/l:leader", name="l-leader", size=1) == group_of(of_lws(0), told)
+    assert PodGroup(key="red/lws/l:workers", name="l-workers", size=3) == group_of(of_lws(1), told)
+    assert None is group_of(of_lws(0), {}), "whether it does is not known yet"
+    assert isinstance(group_of(wrong, told), FieldError)
+
+
 def test_a_job_that_is_not_known_yet_is_waited_for():
     assert None is group_of(of_job(), {})
 
@@ -177,6 +213,7 @@ def test_an_index_that_is_none_orders_by_name():
     assert BY_NAME == group_key(a_pod(labels={"muster.dev/group": "g", JOB_INDEX: "x"}))[1]
 
 
+MIG = {"nvidia.com/mig-1g.10gb.me": "2"}
 WRONG = {
     "quantity": (a_pod(problem="'x' is no quantity"), "spec.containers[].resources.requests"),
     "yunikorn": (
@@ -191,6 +228,10 @@ WRONG = {
     "shared": (
         a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/gpu.shared": "1"}),)),
         "spec.containers[a].resources.limits[nvidia.com/gpu.shared]",
+    ),
+    "forms": (
+        a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/gpu": "1", **MIG}),)),
+        "spec.containers[a].resources.limits",
     ),
     "seed": (
         a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/gpu.mig-1g.5gb": "1"}),)),
@@ -337,6 +378,19 @@ def test_members_have_a_limit_of_runs():
     assert not isinstance(
         spec_of(PodGroup(key="k", name="g", size=16), pods[1:], POOLS), FieldError
     )
+
+
+def test_instances_of_a_profile_are_asked_for_by_their_resource():
+    pod = a_pod(
+        taken=TakenResources(cpu_milli=500), gpus=(ContainerGpus(container="a", amounts=MIG),)
+    )
+
+    assert None is problem_of_pod(pod, POOLS)
+    found = spec_of(PodGroup(key="k", name="g", size=1), [pod], POOLS)
+    assert not isinstance(found, FieldError)
+    assert GpuRequest(mig_profile="1g.10gb+me", mig_count=2) == found.pod_sets[0].gpu
+    assert WorkloadKind.BATCH_INFERENCE is found.kind, "training gets whole GPUs"
+    assert 2 == devices_of(pod)
 
 
 def test_a_kind_that_is_none_is_refused():
