@@ -48,6 +48,19 @@ def test_what_the_wheel_asks_for_is_what_is_pinned():
         assert requirement.specifier.contains(version), name
 
 
+def test_the_image_has_what_the_agent_asks_for():
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    asked = _requirements(project["optional-dependencies"]["agent"])
+    lines = (CHECKOUT / "requirements-agent.txt").read_text().splitlines()
+    pinned = _requirements([one.rstrip(" \\") for one in lines if "==" in one])
+
+    assert asked.keys() <= pinned.keys()
+    for name, requirement in asked.items():
+        version = next(iter(pinned[name].specifier)).version
+        assert requirement.specifier.contains(version), name
+    assert "requirements-agent.txt" in (CHECKOUT / "deploy" / "Dockerfile").read_text()
+
+
 def _requirements(lines: list[str]) -> dict[str, Requirement]:
     found = [Requirement(line) for line in lines if line and not line.startswith("#")]
     return {requirement.name: requirement for requirement in found}

@@ -12,6 +12,9 @@ from typing import Any, Final
 
 from deploy.kube.api import ApiClient, documents_of
 from deploy.kube.control_plane import ControlPlane
+from shared.adapters.kubernetes.manifest import Making, manifest
+from shared.core.model.nouns import GpuRequest, GpuShare, PodSet
+from shared.ports.cluster import Pod, PodTemplate
 from tests.fixtures.kube import KubeCluster, make_namespace
 from tests.fixtures.shared_folder import mark
 
@@ -34,6 +37,19 @@ NAMESPACES: Final = {
     FREE: {},
     EXEMPT: {"muster.dev/exempt": "true"},
 }
+MADE: Final = {
+    "everything": PodSet(
+        image="registry.example.org/a/b:1", command=("python",), environment={"A": "1"},
+        secrets=("wandb",), volumes=("datasets", "models:/models:ro"), shm_mib=512,
+        gpu=GpuRequest(count=2), tolerations=("maintenance:NoExecute", "spot"),
+    ),
+    "hostile words": PodSet(
+        image="a/b:1", command=("$(id)", "\u2028", "hostPath: {path: /}"),
+        environment={"A": "${B}"}, gpu=GpuRequest(count=1),
+    ),
+    "no GPU": PodSet(image="a/b:1"),
+}  # fmt: skip
+"""Pod sets of submissions."""
 EFFECT_SECONDS: Final = 30
 SAFE: Final = {
     "allowPrivilegeEscalation": False,
@@ -131,6 +147,19 @@ def claim(device_class: str, kind: str = "ResourceClaim") -> dict[str, Any]:
         "metadata": {"name": "a"},
         "spec": spec if kind == "ResourceClaim" else {"spec": spec},
     }
+
+
+def made_by_binder(pod_set: PodSet, **changes: Any) -> dict[str, Any]:
+    """What the binder sends for a pod of a submission, but for `changes` of its spec."""
+    shares = tuple(
+        GpuShare(index=n, mask=255, milli=1000, memory_mib=1) for n in range(pod_set.gpu.count)
+    )
+    wanted = Pod(
+        name="w1-1-0", namespace=MANAGED, workload_id="w1", attempt=1, rank=0, size=2, epoch=1,
+        team="red", template=PodTemplate(pod_set=pod_set), shares=shares,
+    )  # fmt: skip
+    document = manifest(wanted, Making(instance="default", user_id=1000))
+    return {**document, "spec": {**document["spec"], **changes}}
 
 
 def _map(key: str) -> dict[str, Any]:

@@ -15,12 +15,14 @@ from tests.kube.policed import (
     EXEMPT,
     FREE,
     GPUS_ONLY,
+    MADE,
     MANAGED,
     NAMESPACES,
     OLD,
     SAFE,
     SCHEDULED,
     claim,
+    made_by_binder,
     pod,
     policed,
     policy_documents,
@@ -74,6 +76,11 @@ def create(client, namespace, body, *, dry=True):
     path = f"/api/v1/namespaces/{namespace}/pods" + ("?dryRun=All" if dry else "")
     status, answer = client.request("POST", path, body)
     return status, answer if status == 201 else answer["message"]
+
+
+def make_runtime_class(client):
+    runtime = {"metadata": {"name": "other"}, "handler": "other"}
+    client.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", runtime)
 
 
 def with_env(name, value="all", **others):
@@ -148,8 +155,7 @@ REFUSED = {
 def test_a_pod_that_breaks_a_rule_is_refused_with_field_and_remedy(admin, rule):
     body, words = REFUSED[rule]
     if body["spec"].get("runtimeClassName"):
-        runtime = {"metadata": {"name": "other"}, "handler": "other"}
-        admin.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", runtime)
+        make_runtime_class(admin)
 
     status, told = create(admin, MANAGED, body)
 
@@ -348,6 +354,36 @@ def test_the_binder_alone_binds_and_its_own_pods_pass(admin, cluster):
     assert 422 == status
     assert "admin may not bind pods here; these may: system:serviceaccount" in answer["message"]
     assert (201, 201, 201) == (created, *bound)
+
+
+LOOSENED = {
+    "hostNetwork": True,
+    "hostPID": True,
+    "nodeName": "gpu-0000",
+    "runtimeClassName": "other",
+    "securityContext": {"runAsUser": 0},
+    "volumes": [{"name": "v", "hostPath": {"path": "/"}}],
+}
+
+
+@pytest.mark.parametrize("what", MADE)
+def test_what_is_made_of_a_submission_passes_and_has_no_field_of_a_node(cluster, what):
+    with cluster.client("binder") as binder:
+        status, made = create(binder, MANAGED, made_by_binder(MADE[what]))
+
+    assert 201 == status, made
+    assert not made["spec"].keys() & (LOOSENED.keys() - {"securityContext", "volumes"})
+    assert not [one for one in made["spec"].get("volumes", ()) if "hostPath" in one]
+
+
+@pytest.mark.parametrize("field", LOOSENED)
+def test_even_the_binder_makes_no_pod_that_reaches_its_node(cluster, admin, field):
+    make_runtime_class(admin)
+    with cluster.client("binder") as binder:
+        body = made_by_binder(MADE["no GPU"], **{field: LOOSENED[field]})
+        status, told = create(binder, MANAGED, body)
+
+    assert status in (403, 422), told
 
 
 def test_a_pod_gets_what_it_need_not_say(admin):
