@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.fixtures.servers import TEMPLATE, Database
 from tests.support.chain import Chain
 from tests.support.checker import read
 from tests.support.gateway import Gateway, running_gateway
+from tests.support.webhooks import Notifications, Receiver
 from tests.unit.operations.world import healthy
 
 
@@ -33,6 +35,24 @@ async def chain(kafka: str, database: Database, topic_prefix: str) -> AsyncItera
     chain = Chain(kafka, database, topic_prefix)
     yield chain
     chain.stop()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    one = Receiver()
+    await one.start()
+    yield one
+    await one.stop()
+
+
+@pytest.fixture
+async def service(
+    kafka: str, database: Database, topic_prefix: str, tmp_path: Path
+) -> AsyncIterator[Notifications]:
+    one = Notifications(kafka, database, topic_prefix, tmp_path)
+    await one.prepare()
+    yield one
+    await one.close()
 
 
 @pytest.fixture

@@ -5,35 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from standardwebhooks import Webhook
 
-from tests.fixtures.servers import Database
 from tests.support.webhooks import KEY, Notifications, Receiver, until
 
 MOODS = ("down", "error", "busy", "hang", "redirect", "early", "half")
 EVENTS = [f"w{number}" for number in range(20)]
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    one = Receiver()
-    await one.start()
-    yield one
-    await one.stop()
-
-
-@pytest.fixture
-async def service(
-    kafka: str, database: Database, topic_prefix: str, tmp_path: Path
-) -> AsyncIterator[Notifications]:
-    one = Notifications(kafka, database, topic_prefix, tmp_path)
-    await one.prepare()
-    yield one
-    await one.close()
 
 
 async def test_receivers_that_misbehave_get_each_event_in_order_and_delay_none(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import os
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count as count_from
 from itertools import groupby
 from random import Random
 from typing import Any
@@ -37,6 +39,7 @@ from tests.unit.monitoring import builders as b
 
 NOON_MS = 20_758 * DAY_MS + DAY_MS // 2
 MINUTE_MS = 60_000
+KILL_TEST_SECONDS = int(os.environ.get("MUSTER_USAGE_KILL_SECONDS", "20"))
 HOUR_MS = 60 * MINUTE_MS
 EVENING = DatedPrice(
     since="2026-11-01T18:00:00Z", microdollars_per_gpu_hour=1_200_000, purchase=Purchase.OWNED
@@ -298,16 +301,16 @@ def killed(kafka: str, database: Database, topic_prefix: str) -> Iterator[Killed
     one.end(signal.SIGKILL)
 
 
+@pytest.mark.timeout(120 + 2 * KILL_TEST_SECONDS)
 async def test_kills_leave_the_sums_exact_and_nothing_unmeasured(
     gateway: Gateway, database: Database, killed: Killed
 ) -> None:
-    """Idle before the first of forty reports, used from then on until half of them are told."""
+    """Idle before the first report, used from then on until half of the time is over."""
     random, count = Random(5), 6
-    changes_ms: list[int] = []
+    seconds, kill_seconds = KILL_TEST_SECONDS, min(KILL_TEST_SECONDS // 5, 20)
 
     async def tell(source: str, *facts: Any) -> None:
-        at_ms = int(datetime.now(UTC).timestamp() * 1_000)
-        await publish_facts(gateway.settings, told(facts), source=source, at_ms=at_ms)
+        await publish_facts(gateway.settings, told(facts), source=source, at_ms=now_ms())
 
     def now_ms() -> int:
         return int(datetime.now(UTC).timestamp() * 1_000)
@@ -320,16 +323,21 @@ async def test_kills_leave_the_sums_exact_and_nothing_unmeasured(
             "begin",
             *(placed(f"w{one}", "vision", begin_ms, FULL, node=f"n{one}") for one in range(count)),
         )
-        for step in range(40):
-            if step in {0, 20}:
-                changes_ms.append(now_ms())
-            percent = 100 if step < 20 else 0
+        changes_ms: dict[int, int] = {}
+        kills = 0
+        for step in count_from(0):
+            since_ms = now_ms() - begin_ms
+            if since_ms >= 1_000 * seconds:
+                break
+            percent = 100 if since_ms < 500 * seconds else 0
+            changes_ms.setdefault(percent, now_ms())
             facts = [b.usage(percent, node=f"n{one}", at_ms=now_ms()) for one in range(count)]
             await tell(f"step{step}", *facts)
-            if step % 8 == 5:
+            if since_ms >= 1_000 * kill_seconds * (kills + 1):
+                kills += 1
                 killed.end(signal.SIGKILL)
                 killed.start()
-            await asyncio.sleep(random.uniform(0.3, 0.7))
+            await asyncio.sleep(random.uniform(0.08, 0.18) * kill_seconds)
         end_ms = now_ms()
         await tell("end", *(ended(f"w{one}", "vision", end_ms) for one in range(count)))
 
@@ -337,7 +345,7 @@ async def test_kills_leave_the_sums_exact_and_nothing_unmeasured(
             rows = "SELECT count(*) FROM gateway.gpu_usage WHERE ended"
             return int(database.execute(rows).strip()) >= count
 
-        await until(are_told)
+        await until(are_told, 120)
 
     charged = database.execute(
         "SELECT workload_id, sum(gpu_milli * (ended_at_ms - started_at_ms))"
@@ -348,7 +356,12 @@ async def test_kills_leave_the_sums_exact_and_nothing_unmeasured(
     assert ledger == killed.sums()
     parts = database.execute("SELECT sum(used), sum(unmeasured) FROM gateway.gpu_usage")
     used, unmeasured = map(int, parts.strip().split("|"))
-    print(f"allocated {sum(ledger.values())}, used {used}, unmeasured {unmeasured}")
-    assert unmeasured <= sum(ledger.values()) // 1_000
-    expected = count * 1_000 * (changes_ms[1] - changes_ms[0])
+    allocated = sum(ledger.values())
+    part = unmeasured / allocated
+    print(
+        f"{kills} kills: allocated {allocated}, used {used}, unmeasured {unmeasured} ({part:.4%})"
+    )
+    assert kills >= seconds // kill_seconds - 1
+    assert unmeasured <= allocated // 1_000
+    expected = count * 1_000 * (changes_ms[0] - changes_ms[100])
     assert abs(used - expected) <= expected // 50

@@ -7,7 +7,6 @@ import json
 import signal
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 from typing_extensions import override
 
@@ -127,16 +126,14 @@ def after_the_week(gateway: Gateway, late_ms: int = DUE_MS) -> GatewayContext:
 
 
 async def test_a_week_is_sent_once_to_the_fleet_and_to_each_team_over_restarts(
-    gateway: Gateway, kafka: str, database: Database, topic_prefix: str, tmp_path: Path
+    gateway: Gateway, service: Notifications, receiver: Receiver, database: Database
 ) -> None:
     (own_rounds,) = (one for one in gateway.context.tasks if one.get_name() == "weeks")
     own_rounds.cancel()
-    receiver, sent = Receiver(), Notifications(kafka, database, topic_prefix, tmp_path)
-    await receiver.start()
     url = f"http://127.0.0.1:{receiver.port}"
-    await sent.apply("all", f"{url}/all", events=("report-weekly",))
-    await sent.apply("red", f"{url}/red", team="red", events=("report-weekly",))
-    await sent.apply("broken", f"{url}/broken", events=("rejected",))
+    await service.apply("all", f"{url}/all", events=("report-weekly",))
+    await service.apply("red", f"{url}/red", team="red", events=("report-weekly",))
+    await service.apply("broken", f"{url}/broken", events=("rejected",))
     assert not await tell_week(after_the_week(gateway))
 
     async def are_told() -> bool:
@@ -152,20 +149,19 @@ async def test_a_week_is_sent_once_to_the_fleet_and_to_each_team_over_restarts(
     assert await tell_week(after_the_week(gateway, DUE_MS - 1))  # of the week before
     due = after_the_week(gateway)
     assert [False, True] == sorted(await asyncio.gather(tell_week(due), tell_week(due)))
+    url_of_gateway = database.url("gateway")
     async with running_gateway(
-        kafka, database.url("gateway"), topic_prefix, gateway_shard=2
+        service.kafka, url_of_gateway, service.prefix, gateway_shard=2
     ) as other:
         assert not await tell_week(after_the_week(other))
         assert not await tell_week(after_the_week(other, DUE_MS + DAY_MS))
 
-    sent.start()
-    await until_true(lambda: len(receiver.taken) == 4, "the weeks do not come")
-    sent.end(signal.SIGKILL)
-    sent.start()
-    await until_true(lambda: sent.waiting() == 0, "something waits")
+    service.start()
+    await until_true(lambda: len(receiver.taken) == 4, "the weeks do not come", 90)
+    service.end(signal.SIGKILL)
+    service.start()
+    await until_true(lambda: service.waiting() == 0, "something waits")
     await asyncio.sleep(1)
-    await sent.close()
-    await receiver.stop()
 
     told = {one.path: json.loads(one.body) for one in receiver.taken}
     weeks = [MONDAY - timedelta(days=7), MONDAY]
