@@ -132,7 +132,7 @@ power: setup ## Apply each seeded bug to a copy; the simulation must find it
 	$(BIN)/python -m tests.power
 
 # ── quality ───────────────────────────────────────────────────────────────────
-.PHONY: dashboards grafana-schema test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
+.PHONY: dashboards dashboard-pictures grafana-schema test compose-test container-test coverage check fmt lint types layers tidy generated generated-check wheel-check
 test: setup $(if $(strip $(TEST_ARGUMENTS)),,coverage) ## Run every test, on a real broker and database
 	$(PYTEST) $(or $(TEST_ARGUMENTS),-m "not measured and not alone and not compose" --ignore=tests/kube --ignore=tests/kubelet --ignore=tests/chart)
 	$(if $(strip $(TEST_ARGUMENTS)),,$(BIN)/python -m pytest -m alone tests/e2e)
@@ -159,6 +159,8 @@ generated: setup ## Write the generated files again
 	@set -e; for generator in $(GENERATORS); do $(BIN)/python -m $$generator --write; done
 dashboards: setup ## Write the dashboards for Grafana again, deploy/grafana/dashboards/*.json
 	$(BIN)/python -m deploy.observe.dashboards --write
+dashboard-pictures: setup ## Draw dashboards with Grafana's own components, PROMETHEUS=its URL; needs npm and chromium
+	$(BIN)/python -m deploy.observe.pictures --prometheus $(PROMETHEUS)
 grafana-schema: ## Make the form of dashboards again from Grafana's own types, with npm
 	@mkdir -p .cache/grafana-schema
 	@cd deploy/grafana/schema && cp form.ts package.json tsconfig.json $(CURDIR)/.cache/grafana-schema
