@@ -94,6 +94,12 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.phase in ENDED
 
     @property
+    def device_count(self) -> int:
+        """How many devices its shares are: instances of a profile may lie in one share."""
+        gpu = self.template.pod_set.gpu
+        return max(gpu.mig_count, 1) if self.shares and gpu.mig_profile else len(self.shares)
+
+    @property
     def in_gang(self) -> bool:
         """Whether others of its attempt are there, or may join it: they look for rank 0."""
         return self.size > 1 or self.template.pod_set.count > 1

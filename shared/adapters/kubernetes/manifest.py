@@ -14,7 +14,6 @@ from typing import Any, Final
 import msgspec
 
 from shared.adapters.kubernetes import naming
-from shared.adapters.kubernetes.pins.devices import number_of_devices
 from shared.core.admission.volumes import mount_of
 from shared.core.model.nouns import GpuRequest, PodSet
 from shared.ports.cluster import Pod
@@ -173,7 +172,7 @@ def _resources(pod_set: PodSet, pod: Pod, claim: str) -> Mapping[str, str]:
         amounts["memory"] = f"{pod_set.memory_mib}Mi"
     name = _resource_name(pod_set.gpu)
     if pod.shares and name and not claim:
-        amounts[name] = str(number_of_devices(pod.shares, pod_set.gpu))
+        amounts[name] = str(pod.device_count)
     return amounts
 
 

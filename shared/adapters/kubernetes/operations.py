@@ -38,7 +38,6 @@ from shared.adapters.kubernetes.native.adoptable import AdoptablePods
 from shared.adapters.kubernetes.native.adopting import adoption, disruption, release
 from shared.adapters.kubernetes.node_readiness import is_ready
 from shared.adapters.kubernetes.objects import ApiStatus, PodObject, decoder
-from shared.adapters.kubernetes.pins.devices import number_of_devices
 from shared.adapters.kubernetes.pins.pinning import PinWriter
 from shared.adapters.kubernetes.pins.store import ApiRefusal, NotPinned
 from shared.adapters.kubernetes.reading import read_pod
@@ -127,8 +126,7 @@ class Operations:
         pod = operation.pod
         if pod is None:
             raise ValueError(f"adopt {operation.name} without a pod")
-        devices = number_of_devices(pod.shares, pod.template.pod_set.gpu)
-        found = await self._adoptable.member(pod.group, pod.rank, pod.size, devices)
+        found = await self._adoptable.member(pod.group, pod.rank, pod.size, pod.device_count)
         if isinstance(found, int):
             message = f"{found} of {pod.size} pods of group {pod.group} are there and unbound"
             return PodResult(status=NOT_FOUND, reason="WaitingForPods", message=message)

@@ -13,12 +13,11 @@ from shared.adapters.kubernetes.pins.devices import (
     DeviceId,
     devices_of_share,
     newest,
-    number_of_devices,
     read_names,
 )
 from shared.adapters.kubernetes.pins.known import Claims, KnownObjects, Slices
-from shared.core.model.nouns import GpuRequest, GpuShare
-from shared.ports.cluster import Pod
+from shared.core.model.nouns import GpuRequest, GpuShare, PodSet
+from shared.ports.cluster import Pod, PodTemplate
 
 UUIDS = ["GPU-a", "GPU-b"]
 OURS = {"app.kubernetes.io/managed-by": "muster", "muster.dev/instance": "default"}
@@ -73,12 +72,19 @@ def test_a_share_is_the_devices_of_its_profile_that_begin_in_it(profile, mask, p
 
 
 def test_instances_are_counted_though_they_lie_in_one_share():
-    two = GpuRequest(mig_profile="1g.10gb", mig_count=2)
+    def count(gpu, *shares):
+        template = PodTemplate(pod_set=PodSet(gpu=gpu))
+        pod = Pod(
+            name="p", workload_id="w", attempt=1, rank=0, size=1, epoch=1, shares=shares,
+            template=template,
+        )  # fmt: skip
+        return pod.device_count
 
-    assert 2 == number_of_devices((share(1, 0b11),), two)
-    assert 1 == number_of_devices((share(1, 0b1),), GpuRequest(mig_profile="1g.10gb"))
-    assert 3 == number_of_devices((share(0), share(1), share(2)), GpuRequest(count=3))
-    assert 0 == number_of_devices((), two)
+    two = GpuRequest(mig_profile="1g.10gb", mig_count=2)
+    assert 2 == count(two, share(1, 0b11))
+    assert 1 == count(GpuRequest(mig_profile="1g.10gb"), share(1, 0b1))
+    assert 3 == count(GpuRequest(count=3), share(0), share(1), share(2))
+    assert 0 == count(two)
 
 
 @pytest.mark.parametrize(

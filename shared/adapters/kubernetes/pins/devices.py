@@ -16,7 +16,7 @@ import msgspec
 from shared.adapters.kubernetes.nodes.objects import DeviceObject, SliceObject
 from shared.adapters.kubernetes.nodes.reading import DRIVER, memory_slices
 from shared.core.kubernetes.devices import minor_of, place_of
-from shared.core.model.nouns import GpuRequest, GpuShare
+from shared.core.model.nouns import GpuShare
 from shared.core.model.units import GPU_MILLI
 
 WHOLE_CLASS: Final = "gpu.nvidia.com"
@@ -116,8 +116,3 @@ def devices_of_share(
             if begins is None or share.mask >> begins[1] & 1:
                 found.append(place)
     return found
-
-
-def number_of_devices(shares: Sequence[GpuShare], gpu: GpuRequest) -> int:
-    """How many devices a pod has: instances of a profile may lie side by side in one share."""
-    return max(gpu.mig_count, 1) if shares and gpu.mig_profile else len(shares)

@@ -27,7 +27,6 @@ from shared.adapters.kubernetes.pins.devices import (
     DeviceId,
     devices_of_share,
     has_devices,
-    number_of_devices,
 )
 from shared.adapters.kubernetes.pins.sharing import Sharing
 from shared.adapters.kubernetes.pins.store import ClaimStore, key_of, later, never
@@ -124,19 +123,17 @@ class PinWriter:
 
     def _devices(self, pod: Pod) -> list[DeviceId]:
         """Those that its shares stand for, in their order."""
-        known, asked = self._view.devices(pod.node), pod.template.pod_set.gpu
-        profile, found = asked.mig_profile, list[DeviceId]()
+        known, profile = self._view.devices(pod.node), pod.template.pod_set.gpu.mig_profile
+        found: list[DeviceId] = []
         for share in pod.shares:
             devices = devices_of_share(share, profile, known.items())
             if not devices:
                 what = f"{profile} of GPU {share.index}" if profile else f"GPU {share.index}"
                 raise later(f"no slice of {pod.node} has {what}")
             found += devices
-        wanted = number_of_devices(pod.shares, asked)
-        if len(found) != wanted:
-            raise later(
-                f"slices of {pod.node} have {len(found)} of {wanted} devices of its shares"
-            )
+        if len(found) != pod.device_count:
+            has = f"{len(found)} of {pod.device_count} devices of its shares"
+            raise later(f"slices of {pod.node} have {has}")
         return found
 
     async def _claim(self, pod: Pod, uid: str, count: int, asked: Asked) -> Claim:

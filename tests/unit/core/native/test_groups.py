@@ -220,6 +220,10 @@ WRONG = {
         a_pod(annotations={"yunikorn.apache.org/task-group-name": "g"}),
         "metadata.annotations[yunikorn.apache.org/task-group-name]",
     ),
+    "misnamed": (
+        a_pod(annotations={"pod-group-name": "x" * 254}),
+        "metadata.annotations[pod-group-name]",
+    ),
     "fraction": (a_pod(annotations={"gpu-memory": "4"}), "metadata.annotations[gpu-memory]"),
     "mig": (
         a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/mig-small": "1"}),)),
@@ -391,6 +395,16 @@ def test_instances_of_a_profile_are_asked_for_by_their_resource():
     assert GpuRequest(mig_profile="1g.10gb+me", mig_count=2) == found.pod_sets[0].gpu
     assert WorkloadKind.BATCH_INFERENCE is found.kind, "training gets whole GPUs"
     assert 2 == devices_of(pod)
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "", "123456789"])
+def test_a_duration_is_whole_seconds(text):
+    pod = a_pod(annotations={"muster.dev/expected-duration-seconds": text})
+
+    found = spec_of(PodGroup(key="k", name="g", size=1), [pod], POOLS)
+
+    assert isinstance(found, FieldError)
+    assert "must be whole seconds" in found.rule
 
 
 def test_a_kind_that_is_none_is_refused():
