@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deploy.kubelets.images import IMAGE
-from tests.kubelet.world import TEAM, World
+from tests.kubelet.world import TEAM, UNTIL_TOLD, World
 
 pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(240, func_only=True)]
 
@@ -47,19 +47,24 @@ def a_job(name: str, script: str, gpus: int) -> dict[str, Any]:
 
 async def test_an_indexed_job_runs_on_real_nodes_and_completes(world: World) -> None:
     with world.kubelets.client() as admin:
-        admin.demand("POST", JOBS, a_job("gang", "echo hello; sleep 2", gpus=1))
+        admin.demand("POST", JOBS, a_job("gang", f"echo hello; {UNTIL_TOLD}", gpus=1))
 
         def status() -> dict[str, Any]:
             found: dict[str, Any] = admin.demand("GET", f"{JOBS}/gang")["status"]
             return found
 
         await world.eventually(
+            lambda: [one["status"]["phase"] for one in world.all_pods()] == ["Running"] * RANKS,
+            what="the pods to run",
+        )
+        (work,) = {pod["metadata"]["labels"]["muster.dev/workload"] for pod in world.all_pods()}
+        written = [await world.logs(work, rank) for rank in range(RANKS)]
+        await world.go(work, RANKS)
+        await world.eventually(
             lambda: status().get("succeeded") == RANKS, what="the job to complete"
         )
         pods = world.all_pods()
-        (work,) = {pod["metadata"]["labels"]["muster.dev/workload"] for pod in pods}
         found = await world.ended(work)
-        written = [await world.logs(work, rank) for rank in range(RANKS)]
         background = {"propagationPolicy": "Background"}
         admin.demand("DELETE", f"{JOBS}/gang", background)
 
