@@ -60,11 +60,13 @@ async def run(options: argparse.Namespace) -> Verdict:
         await asyncio.to_thread(system.start)
         await asyncio.to_thread(system.wait_ready, READY_SECONDS)
         await stage.connect()
-        return await _rounds(system, stage, options)
+        try:
+            return await _rounds(system, stage, options)
+        finally:
+            await stage.disconnect()
     finally:
         if options.keep_logs:
             shutil.copytree(system.folder / "logs", options.keep_logs, dirs_exist_ok=True)
-        await stage.disconnect()
         await asyncio.to_thread(system.discard)
         shutil.rmtree(root)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Final
 
 from typing_extensions import override
 
+from deploy.local.health import is_ready
 from deploy.local.keeper import Keeper
 from deploy.local.processes import LocalError, descendants
 from deploy.local.services import CLUSTER, KAFKA, POSTGRES, SERVICES, Service
@@ -30,6 +32,7 @@ STANDBY: Final = Service(
 """Ready only once it has taken over, so it is asked whether it lives."""
 LEFT_OUT: Final = ("fleet", "notifications")
 READY_SECONDS: Final = 90.0
+STOOD_BY_WAITS_SECONDS: Final = 20.0
 
 
 class BreakableSystem(LocalSystem):
@@ -98,6 +101,20 @@ class BreakableSystem(LocalSystem):
             yield
         finally:
             _send(pids, signal.SIGCONT)
+
+    @override
+    def wait_ready(self, seconds: float) -> None:
+        """A standby that was faster than the first process ends in order, and waits again."""
+        if self._left_ready(STOOD_BY_WAITS_SECONDS):
+            self.send(STANDBY.name, signal.SIGTERM)
+        super().wait_ready(seconds)
+
+    def _left_ready(self, seconds: float) -> bool:
+        """Whether the standby decides, while the first process is not ready for so long."""
+        deadline = time.monotonic() + seconds
+        while not self.ready(STOOD_BY) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return not self.ready(STOOD_BY) and is_ready(f"{self.url(STANDBY.name)}/readyz")
 
     @override
     def discard(self) -> None:
