@@ -27,7 +27,7 @@ from services.native.picture import NativePicture
 from services.native.records import Directory, GroupRecord, GroupState
 from services.native.vacated import VacatedPlaces
 from shared.core.admission.admit import AdmissionRefusal
-from shared.core.native import may_come_back, whole_of
+from shared.core.native import PodsByGroup, may_come_back
 from shared.events import organisation, quotas, workloads
 from shared.events.envelope import Received
 from shared.events.topics import (
@@ -234,7 +234,7 @@ class NativeHandler:
 
     def _place(self, key: str, now_ms: int) -> int:
         """Now, or that of the evicted pod that a lone pod follows, or of the first part."""
-        whole = whole_of(key)
+        whole = PodsByGroup.whole_of(key)
         if whole != key:
             return min(self._submitted_parts(whole), default=now_ms)
         owner = self._owner_of_lone(key)
@@ -242,7 +242,7 @@ class NativeHandler:
 
     def _submitted_parts(self, whole: str) -> list[int]:
         """When parts of a whole were submitted that are not over. O(groups)."""
-        parts = (one for key, one in self._groups.items() if whole_of(key) == whole)
+        parts = (one for key, one in self._groups.items() if PodsByGroup.whole_of(key) == whole)
         return [
             one.submitted_at_ms
             for one in parts

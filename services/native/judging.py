@@ -19,12 +19,12 @@ from shared.core.native import (
     GroupObject,
     NativePod,
     PodGroup,
+    PodsByGroup,
     group_key,
     group_of,
     may_come_back,
     problem_of_pod,
     spec_of,
-    whole_of,
 )
 from shared.ports.native import PodNotice
 
@@ -244,7 +244,7 @@ def _still(there: Sequence[NativePod], record: GroupRecord | None) -> GroupJudge
 
 def _will_make_more(record: GroupRecord, told: Mapping[str, GroupObject]) -> bool:
     """Whether its object is not over: a Job pauses for minutes between its pods."""
-    found = told.get(whole_of(record.key))
+    found = told.get(PodsByGroup.whole_of(record.key))
     return found is not None and not found.over
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shared.core.kubernetes.namespace_quota import NamespaceQuota, full_for
-from shared.core.native import GroupObject, NativePod, PodsByGroup, keys_of
+from shared.core.native import GroupObject, NativePod, PodsByGroup
 from shared.ports.native import (
     GroupChanged,
     PodChanged,
@@ -76,4 +76,4 @@ class NativePicture:
             self.told[news.key] = news.told
         if before == news.told:
             return set()
-        return {news.key}.union(*map(keys_of, self.pods.members(news.key)))
+        return {news.key} | self.pods.keys_of_members(news.key)

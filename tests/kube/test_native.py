@@ -278,8 +278,8 @@ def _create(place, one):
     template = {"metadata": one.metadata, "spec": _spec(one.spec)}
     if one.kind in ("job", "indexed"):
         template["spec"]["restartPolicy"] = "Never"
-        spec = {"completionMode": "Indexed" if one.kind == "indexed" else "NonIndexed"}
-        place.jobs(one.name, {**spec, "template": template})
+        mode = "Indexed" if one.kind == "indexed" else "NonIndexed"
+        place.jobs(one.name, {"completionMode": mode, "template": template})
         return
     name = {"malformed": one.name}
     template["metadata"] = {**one.metadata, "labels": {**one.metadata.get("labels", {}), **name}}

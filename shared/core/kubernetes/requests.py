@@ -18,6 +18,8 @@ from shared.core.model.value import Value
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 GPU: Final = "nvidia.com/gpu"
+MIG: Final = "nvidia.com/mig-"
+"""Begins the names of resources that are MIG profiles."""
 Amounts = Mapping[str, str]
 """Quantities by the name of their resource."""
 _OF_WHOLE_PODS: Final = frozenset({CPU, MEMORY})

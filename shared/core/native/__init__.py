@@ -9,16 +9,13 @@ Terms: a group is NAMESPACE/KEY and a size; the index of a pod is its rank in th
 pod is one that the binder has adopted for an attempt.
 """
 
-from shared.core.native.asked import MIG, devices_of
 from shared.core.native.by_group import PodsByGroup
 from shared.core.native.groups import (
     PodGroup,
     group_key,
     group_of,
     key_of,
-    keys_of,
     may_come_back,
-    whole_of,
 )
 from shared.core.native.pod import ContainerGpus, NativePod
 from shared.core.native.problems import problem_of_pod
@@ -29,7 +26,6 @@ from shared.core.native.told import GROUP_SIZE_MAX, GroupObject
 __all__ = [
     "BY_UID",
     "GROUP_SIZE_MAX",
-    "MIG",
     "READ_ANNOTATIONS",
     "ContainerGpus",
     "GroupObject",
@@ -37,13 +33,10 @@ __all__ = [
     "NativePod",
     "PodGroup",
     "PodsByGroup",
-    "devices_of",
     "group_key",
     "group_of",
     "key_of",
-    "keys_of",
     "may_come_back",
     "problem_of_pod",
     "spec_of",
-    "whole_of",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from shared.core.model.decision import FieldError
 from shared.core.native.apart import problem_of_spread
-from shared.core.native.groups import group_key, keys_of
+from shared.core.native.groups import group_key, keys_of, whole_of
 from shared.core.native.pod import NativePod
 
 
@@ -35,6 +35,15 @@ class PodsByGroup:
         """The pods of a group, in order of rank, then of name. O(members log members)."""
         found = self._groups.get(group, {}).values()
         return sorted(found, key=lambda one: (group_key(one)[1], one.name))
+
+    def keys_of_members(self, group: str) -> set[str]:
+        """The keys of all groups that its pods may be of. O(members)."""
+        return set[str]().union(*map(keys_of, self._groups.get(group, {}).values()))
+
+    @staticmethod
+    def whole_of(key: str) -> str:
+        """The key of the whole that a group is, or is a part of. O(1)."""
+        return whole_of(key)
 
     def problem_of_spread(self, group: str, members: Sequence[NativePod]) -> FieldError | None:
         """The first term of members that chooses a pod of another group. O(pods)."""

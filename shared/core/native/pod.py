@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from shared.core.kubernetes.pods_apart import PodsApart
-from shared.core.kubernetes.requests import TakenResources
+from shared.core.kubernetes.quantity import ONE, at_least
+from shared.core.kubernetes.requests import MIG, TakenResources
+from shared.core.model.nouns import GpuRequest
 from shared.core.model.value import Value, field
+from shared.core.native.asked import profile_of
 
 
 class ContainerGpus(Value, frozen=True, kw_only=True):
@@ -63,6 +66,21 @@ class NativePod(Value, frozen=True, kw_only=True):
     """PersistentVolumeClaims of its volumes, by name."""
     not_honoured: tuple[str, ...] = ()
     """Fields of its spec that decide a place and that Muster does not honour."""
+
+    @property
+    def asked(self) -> GpuRequest:
+        """Of a pod without a problem: one of its containers asks, in one form. O(1)."""
+        for one in self.gpus:
+            for name, amount in one.amounts.items():
+                if name.startswith(MIG):
+                    profile = profile_of(name)
+                    return GpuRequest(mig_profile=profile, mig_count=at_least(amount, ONE))
+        return GpuRequest(count=self.taken.gpus)
+
+    @property
+    def device_count(self) -> int:
+        """How many devices it gets, each a whole GPU or an instance."""
+        return self.asked.count or self.asked.mig_count
 
     @property
     def waits(self) -> bool:

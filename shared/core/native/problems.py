@@ -10,10 +10,10 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from shared.core.kubernetes.requests import GPU
+from shared.core.kubernetes.requests import GPU, MIG
 from shared.core.model.decision import FieldError
 from shared.core.model.mig.profiles import is_profile_name
-from shared.core.native.asked import MIG, profile_of
+from shared.core.native.asked import profile_of
 from shared.core.native.pod import ContainerGpus, NativePod
 from shared.core.native.sources import KAI_GROUP, OWN_GROUP, VOLCANO_GROUPS
 

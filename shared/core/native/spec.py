@@ -15,7 +15,6 @@ from shared.core.admission.form import POD_SETS_MAX
 from shared.core.model.decision import FieldError
 from shared.core.model.nouns import GpuChoice, PodSet, WorkloadKind, WorkloadSpec
 from shared.core.native.apart import spread_of
-from shared.core.native.asked import gpu_request
 from shared.core.native.groups import PodGroup
 from shared.core.native.pod import NativePod
 from shared.core.native.problems import PRODUCT_LABEL, SHARES_OF_OTHERS, YUNIKORN_GROUP
@@ -89,7 +88,7 @@ def spec_of(
 
 def _kind_by(pod: NativePod) -> str:
     """The kind of work that names none: training gets no MIG."""
-    parts = bool(gpu_request(pod).mig_profile)
+    parts = bool(pod.asked.mig_profile)
     return (WorkloadKind.BATCH_INFERENCE if parts else WorkloadKind.TRAINING).value
 
 
@@ -141,7 +140,7 @@ def _pod_set(pod: NativePod, name: str, count: int) -> PodSet:
     return PodSet(
         name=name,
         count=count,
-        gpu=gpu_request(pod),
+        gpu=pod.asked,
         cpu_milli=pod.taken.cpu_milli,
         memory_mib=-(-pod.taken.memory_bytes // MIB),
         image=pod.image if IMAGE.fullmatch(pod.image) else "",
@@ -159,7 +158,7 @@ def _choice(pod: NativePod, pool_labels: Collection[str]) -> GpuChoice:
 
 
 def _asks(pod: NativePod) -> tuple[object, ...]:
-    return pod.taken, gpu_request(pod), pod.tolerations
+    return pod.taken, pod.asked, pod.tolerations
 
 
 def _dns_label(name: str) -> str:

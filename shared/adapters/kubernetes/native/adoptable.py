@@ -16,7 +16,7 @@ from shared.adapters.kubernetes.naming import INSTANCE
 from shared.adapters.kubernetes.native.objects import NativePodList, NativePodObject
 from shared.adapters.kubernetes.native.reading import read_native_pod
 from shared.adapters.kubernetes.nodes.following import Follower, collection
-from shared.core.native import NativePod, PodsByGroup, devices_of
+from shared.core.native import NativePod, PodsByGroup
 from shared.ports.errors import Transient
 
 PODS: Final = "/api/v1/pods"
@@ -60,7 +60,7 @@ class AdoptablePods:
         if len(ranked) < size:
             return len(ranked)
         found = ranked[rank]
-        return found if devices_of(found) == devices else 0
+        return found if found.device_count == devices else 0
 
     async def _ready(self) -> None:
         if self._task is None or self._task.done():

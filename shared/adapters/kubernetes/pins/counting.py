@@ -16,8 +16,7 @@ from shared.adapters.kubernetes.native.objects import NativePodObject
 from shared.adapters.kubernetes.objects import decoder
 from shared.adapters.kubernetes.pins.claims import REQUEST
 from shared.adapters.kubernetes.pins.store import ApiRefusal, later
-from shared.core.kubernetes.requests import GPU
-from shared.core.native import MIG
+from shared.core.kubernetes.requests import GPU, MIG
 from shared.ports.cluster import PodOperation
 
 OK: Final = 200

@@ -11,15 +11,13 @@ from shared.core.native import (
     GroupObject,
     NativePod,
     PodGroup,
-    devices_of,
     group_key,
     group_of,
-    keys_of,
     may_come_back,
     problem_of_pod,
     spec_of,
-    whole_of,
 )
+from shared.core.native.groups import keys_of, whole_of
 from shared.core.native.problems import PRODUCT_LABEL as PRODUCT
 from shared.core.native.sources import BY_NAME
 
@@ -394,7 +392,7 @@ def test_instances_of_a_profile_are_asked_for_by_their_resource():
     assert not isinstance(found, FieldError)
     assert GpuRequest(mig_profile="1g.10gb+me", mig_count=2) == found.pod_sets[0].gpu
     assert WorkloadKind.BATCH_INFERENCE is found.kind, "training gets whole GPUs"
-    assert 2 == devices_of(pod)
+    assert 2 == pod.device_count
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "", "123456789"])
