@@ -18,7 +18,7 @@ from operations.check.pods import settled
 
 GPU_MILLI: Final = 1_000
 HELD: Final = frozenset({"used", "unused", "unmeasured", "starting"})
-"""What attempts hold; what is stopped is draining, as are GPUs that nobody holds."""
+"""What attempts hold; what is stopped is draining, as are GPUs that no workload holds."""
 STATES: Final = HELD | {"kept", "switching", "draining", "unhealthy", "free"}
 STATE: Final = "muster_gpu_state"
 CAPACITY: Final = "muster_gpu_capacity"

@@ -31,9 +31,13 @@ class TellWeek(Wire, frozen=True, kw_only=True):
     allocated_gpu_ms: int
     """All that was held: the sum of the next three."""
     used_gpu_ms: int
+    """Held and measured with use."""
     unused_gpu_ms: int
+    """Held and measured without use."""
     unmeasured_gpu_ms: int
+    """Held without a measurement."""
     cost_microdollars: int
+    """Of all that was held, at the prices of its days."""
     unused_microdollars: int
     """Of what was held and measured without use."""
     cost_before_microdollars: int = 0

@@ -1,4 +1,4 @@
-"""GPU-hours, those that nobody used, what that costs, budgets, energy."""
+"""GPU-hours, those without use, what that costs, budgets, energy."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ _COUNT: Final = (
 )
 
 
-class _Question(NamedTuple):
+class _SumQuestion(NamedTuple):
     """What is summed up, over which rows."""
 
     by: str
@@ -94,7 +94,7 @@ async def sums_by(
     since, until = days
     rows = f"day >= {number_of(since)} AND day < {number_of(until)}"
     rows += f" AND team = ${len(arguments)}" if team is not None else ""
-    question = _Question(by, rows, arguments, limit)
+    question = _SumQuestion(by, rows, arguments, limit)
     if by == "workload":
         items, count, total = await _workloads(reader, question)
     else:
@@ -111,7 +111,7 @@ async def sums_by(
     )
 
 
-async def _workloads(reader: Reader, question: _Question) -> tuple[Rows, int, dict[str, int]]:
+async def _workloads(reader: Reader, question: _SumQuestion) -> tuple[Rows, int, dict[str, int]]:
     """The largest workloads, how many there are, and the sum of all; on two connections."""
     items, (count, total) = await asyncio.gather(
         _largest(reader, question), _whole(reader, question)
@@ -119,7 +119,7 @@ async def _workloads(reader: Reader, question: _Question) -> tuple[Rows, int, di
     return items, count, total
 
 
-async def _largest(reader: Reader, question: _Question) -> Rows:
+async def _largest(reader: Reader, question: _SumQuestion) -> Rows:
     found = await question.ask(reader, _WORKLOADS)
     chosen = question._replace(
         rows=f"{question.rows} AND workload_id = ANY(${len(question.arguments) + 1}::text[])",
@@ -128,7 +128,7 @@ async def _largest(reader: Reader, question: _Question) -> Rows:
     return await chosen.ask(reader, _SUMS, order=_LARGEST)
 
 
-async def _whole(reader: Reader, question: _Question) -> tuple[int, dict[str, int]]:
+async def _whole(reader: Reader, question: _SumQuestion) -> tuple[int, dict[str, int]]:
     (counted,) = await question.ask(reader, _COUNT)
     (total,) = await question._replace(by="").ask(reader, _TOTAL)
     return counted["items"], sums_of(total)
