@@ -129,7 +129,8 @@ def _protocol_queries(schemas: Sequence[str]) -> dict[str, str]:
     queries["inbox_other"] = _union(
         schemas,
         "SELECT '{0}' AS schema, event_id::text AS event_id FROM {0}.inbox"
-        " WHERE log_offset < 0 OR topic LIKE 'submission-%' OR topic LIKE 'usage.facts.%'",
+        " WHERE log_offset < 0 OR topic LIKE 'submission-%' OR topic LIKE 'usage.facts.%'"
+        " OR topic LIKE 'node.facts.%'",  # of agents, which keep none: gone with a lost log
     )
     for name, template in (
         ("epoch_falls", _FALLS),

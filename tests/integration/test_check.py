@@ -244,6 +244,27 @@ def test_a_submission_whose_verdict_waits_for_facts_is_not_lost(database: Databa
     assert "I4" not in found
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_report_of_an_agent_that_a_lost_log_took_is_known_by_the_inbox(
+    database: Database, kept: bool
+):
+    """Its agent has no outbox, so a log that is made again does not have it."""
+    world = healthy()
+    node = {"node": {"name": w.NODE}, "generation": 1}
+    report = world.tell(
+        "fleet", "node.facts.v1", "node-inventory.reported", node, in_outbox=False, in_log=False
+    )
+    world.tell("placement", "workload.facts.v1", "nodes.kept", {"cell": 0}, cause=report)
+    read_it = (
+        "INSERT INTO placement.inbox VALUES"
+        f" ('{report.id}', '0', 1, 0, 'node.facts.v1', 0, 7, {w.START_MS}, 1)"
+    )
+
+    found = violated(read(database, world, *([read_it] if kept else [])))
+
+    assert ("I12" in found) is not kept, found
+
+
 def test_a_database_without_tables_cannot_be_called_healthy(postgres):
     name = f"test_check_empty_{os.getpid()}"
     postgres.create_database(name)
