@@ -37,6 +37,7 @@ from services.gateway.protocol import OpenConnections, Runner
 from services.gateway.settings import GatewaySettings
 from services.gateway.usage.week_telling import tell_weeks_forever
 from shared.adapters.clock import SystemClock
+from shared.adapters.kafka import KafkaNewest
 from shared.adapters.kubernetes.pod_exec import KubernetesPodExec
 from shared.adapters.kubernetes.pod_logs import KubernetesPodLogs
 from shared.adapters.kubernetes.settings import KubernetesSettings
@@ -47,6 +48,7 @@ from shared.ports.clock import Clock
 from shared.ports.pod_exec import PodExec
 from shared.ports.pod_logs import PodLogs
 from shared.runtime.main import Parts, connect, loop_of, serve_handler
+from shared.runtime.newer_log import NewerLog, sealed_by
 from shared.runtime.tasks import end
 from shared.runtime.trimming import trim_forever
 from shared.runtime.watchdog import Watchdog
@@ -66,7 +68,11 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Gate
         settings=settings,
         reader=reader,
         committer=Committer(
-            parts.session, reader, parts.log, waiting_items_max=settings.waiting_requests_max
+            parts.session,
+            reader,
+            parts.log,
+            waiting_items_max=settings.waiting_requests_max,
+            judge=_own_seals(settings).check_if_answered,
         ),
         keys=KeyRing(reader, clock, settings.key_pepper.get_secret_value().encode()),
         organisation=organisation,
@@ -82,6 +88,16 @@ def make_door(settings: GatewaySettings, parts: Parts, reader: Database) -> Gate
         kubernetes=_kubernetes(settings, organisation, clock),
         log=parts.log,
     )
+
+
+def _shard(settings: GatewaySettings) -> str:
+    return f"http-{settings.gateway_shard}"
+
+
+def _own_seals(settings: GatewaySettings) -> NewerLog:
+    """Beside those of other gateways."""
+    written = KafkaNewest(settings.kafka, settings.topic_prefix)
+    return NewerLog(written, SERVICE, sealed_by(SERVICE, settings.cell), _shard(settings))
 
 
 def _pod_logs(settings: GatewaySettings) -> PodLogs:
@@ -116,7 +132,7 @@ def _protocol_log() -> logging.Logger:
 async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext]:
     """A running HTTP server; ending the block drains it."""
     check_table()
-    parts = connect(settings, SERVICE, f"http-{settings.gateway_shard}")
+    parts = connect(settings, SERVICE, _shard(settings))
     reader = Database(
         settings.database_url, max_size=READ_CONNECTIONS, name=f"muster-{SERVICE}-read"
     )

@@ -14,6 +14,7 @@ from typing import Final
 
 from shared.events.topics import (
     AGENT_COMMANDS,
+    AUDIT_FACTS,
     DEAD_LETTER_SUFFIX,
     NODE_FACTS,
     TOPICS,
@@ -132,10 +133,10 @@ def grants_of_team(team: str, prefix: str) -> frozenset[Grant]:
 
 
 def _on(topic: Topic, prefix: str) -> Iterator[Grant]:
-    """A producer with one count reads what it wrote last (runtime/newer_log.py)."""
+    """A producer reads what it wrote last, its seals at least (runtime/newer_log.py)."""
     name = topic.on_broker(prefix)
     yield _topic(topic.producer, Operation.WRITE, name)
-    if topic.producer not in WITHOUT_ONE_COUNT:
+    if topic.producer not in WITHOUT_ONE_COUNT or topic in AUDIT_FACTS.values():
         yield _topic(topic.producer, Operation.READ, name)
     if topic.consumers:  # else it has no dead letters that could be sent back
         yield _topic(OPERATOR, Operation.WRITE, name)

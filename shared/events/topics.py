@@ -177,8 +177,8 @@ TOPICS: Final = (
 WRITTEN_BESIDE: Final = {"cluster_watcher": (NODE_FACTS,)}
 """Topics that a service writes beside their producer."""
 WITHOUT_ONE_COUNT: Final = frozenset({"gateway", "node_agent"})
-"""Producers of which each process counts for itself, or none counts: they never look at what they
-wrote last (runtime/newer_log.py)."""
+"""Producers of which each process counts for itself, or none counts: at most they look at their
+seals of the audit, and at nothing else that they wrote last (runtime/newer_log.py)."""
 NEWEST_ONLY: Final = frozenset(topic.name for topic in TOPICS if topic.newest_only)
 """Names of the topics on which each record replaces those before it."""
 

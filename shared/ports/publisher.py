@@ -89,10 +89,11 @@ class NewestWritten(Protocol):
     """What a producer wrote last."""
 
     async def newest(
-        self, places: Collection[tuple[str, int]], source: str
+        self, places: Collection[tuple[str, int]], source: str, subject: str = ""
     ) -> Mapping[tuple[str, int], int]:
         """Its highest outbox number among the last records of each of these partitions.
 
+        With a `subject` only of the records about it, as several processes write there.
         A partition without such a record, or that is not there, is left out.
 
         Raises:

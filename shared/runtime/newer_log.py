@@ -7,16 +7,19 @@ begins by comparing the newest number in the log with the next one of the databa
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
-from shared.events.topics import TOPICS, WITHOUT_ONE_COUNT, WRITTEN_BESIDE
-from shared.ports.errors import DatabaseOlder
+from shared.events.topics import AUDIT_FACTS, TOPICS, WITHOUT_ONE_COUNT, WRITTEN_BESIDE
+from shared.ports.errors import DatabaseOlder, Transient
 from shared.ports.publisher import NewestWritten
 from shared.ports.store import Restored
 
 Place = tuple[str, int]
 """Topic and partition."""
+ANSWER_SECONDS: Final = 3.0
 NEXT_STEP: Final = (
     "bring the database forward (muster-ops recover postgres), or accept that the service forgets"
     " what it told since"
@@ -34,14 +37,25 @@ def written_by(service: str, cell: int) -> Sequence[Place]:
     return [(one.name, cell if one.key == "cell" else 0) for one in topics]
 
 
+def sealed_by(service: str, cell: int) -> Sequence[Place]:
+    """Where each process of a service that counts for itself writes its seals of the audit."""
+    return [(AUDIT_FACTS[service].name, cell)]
+
+
 class NewerLog:
     """Of one shard."""
 
-    def __init__(self, written: NewestWritten, service: str, places: Sequence[Place]) -> None:
-        """`places`: where the shard writes; none: nothing is compared."""
+    def __init__(
+        self, written: NewestWritten, service: str, places: Sequence[Place], subject: str = ""
+    ) -> None:
+        """`places`: where the shard writes; none: nothing is compared.
+
+        `subject`: that of the shard's own records, where other shards write there, too.
+        """
         self._written = written
         self._service = service
         self._places = places
+        self._subject = subject
 
     async def check(self, restored: Restored) -> None:
         """Compare.
@@ -52,7 +66,7 @@ class NewerLog:
         """
         if not self._places:
             return
-        newest = await self._written.newest(self._places, self._service)
+        newest = await self._written.newest(self._places, self._service, self._subject)
         sentences = {
             place: self._sentence(place, number, restored)
             for place, number in sorted(newest.items())
@@ -60,6 +74,16 @@ class NewerLog:
         }
         if sentences:
             raise DatabaseOlder(sentences)
+
+    async def check_if_answered(self, restored: Restored) -> None:
+        """As `check`, for what goes on without a broker: then nothing is compared.
+
+        Raises:
+            DatabaseOlder: the log has numbers that the database has not given yet.
+        """
+        with contextlib.suppress(Transient, TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await self.check(restored)
 
     def _sentence(self, place: Place, number: int, restored: Restored) -> str:
         topic, partition = place

@@ -13,6 +13,7 @@ from deploy.local.system import LocalSystem
 from shared.events.envelope import workload_id
 from tests.support.killing import checked, doubled, settle
 from tests.support.recovering import (
+    COMPARE,
     DECIDE,
     ENDED,
     HEALED_SECONDS_MAX,
@@ -124,7 +125,7 @@ async def test_a_base_backup_is_named_and_the_kept_commits_heal_it(
     await asyncio.to_thread(system.crash)
     put_back_alone(system)
     await asyncio.to_thread(system.start)
-    named = await named_seconds(system, DECIDE, "muster-ops recover postgres")
+    named = await named_seconds(system, COMPARE, "muster-ops recover postgres")
     code, told = await asyncio.to_thread(operations, system, "recover", "postgres")
     asked = time.monotonic()
     await asyncio.to_thread(system.stop)

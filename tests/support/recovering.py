@@ -23,6 +23,8 @@ NAMED_SECONDS_MAX = 15.0
 HEALED_SECONDS_MAX = 60.0
 SETTLE_SECONDS = 60.0
 DECIDE = frozenset({"admission", "quota", "placement", "binder"})
+COMPARE = DECIDE | {"gateway"}
+"""Of these each holds its database against the log before it goes on."""
 ENDED = "SELECT count(*) FROM gateway.workload WHERE state = 'succeeded'"
 
 

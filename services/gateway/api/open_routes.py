@@ -21,7 +21,8 @@ async def readyz(gateway: GatewayContext, call: RequestContext) -> web.Response:
     """The lease is held, so what comes in can be made durable."""
     if gateway.committer.ready and gateway.prepared and not gateway.closing:
         return web.Response(text="ready\n")
-    return web.Response(status=503, text="no\n", headers={"Retry-After": "1"})
+    why = gateway.committer.why_not_ready or "no"
+    return web.Response(status=503, text=f"{why}\n", headers={"Retry-After": "1"})
 
 
 async def metrics(gateway: GatewayContext, call: RequestContext) -> web.Response:  # noqa: ARG001

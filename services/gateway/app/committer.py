@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,9 +21,9 @@ import structlog
 
 from services.gateway.app.submission_rows import KnownSubmission, ValidSubmission, outcome_of
 from services.gateway.http.metrics import GROUP_ITEMS
-from shared.ports.errors import MusterError, Rejected, SlotTaken, Transient
+from shared.ports.errors import LogLost, MusterError, Rejected, SlotTaken, Transient
 from shared.ports.reader import Reader
-from shared.ports.store import Write
+from shared.ports.store import Restored, Write
 from shared.runtime.handler import Change, Emit
 from shared.runtime.session import Session
 
@@ -32,6 +32,10 @@ WAITING_ITEMS_MAX: Final = 4_000
 TRIES_SECONDS: Final = 2.5
 """An answer is known in 3 s, whatever the database does."""
 BACKOFF_SECONDS: Final = 0.1
+LOST_SECONDS: Final = 2.0
+"""Until it is looked again whether a person has brought the database forward."""
+
+Judge = Callable[[Restored], Awaitable[None]]
 
 
 class QueueFull(MusterError):  # noqa: N818  # says what happened
@@ -70,8 +74,13 @@ class Committer:
         log: structlog.stdlib.BoundLogger,
         *,
         waiting_items_max: int = WAITING_ITEMS_MAX,
+        judge: Judge | None = None,
     ) -> None:
+        """`judge` looks at what was restored before anything is committed (Session.open)."""
         self.ready = False
+        self.why_not_ready = ""
+        """What a person must know of; empty: nothing."""
+        self._judge = judge
         self._session = session
         self._reader = reader
         self._log = log
@@ -209,10 +218,12 @@ class Committer:
         while not self.ready:
             await self._session.close(graceful=False)
             try:
-                await self._session.open()
-                self.ready = True
+                await self._session.open(judge=self._judge)
+                self.ready, self.why_not_ready = True, ""
             except SlotTaken:
                 raise
             except MusterError as error:
+                lost = isinstance(error, LogLost)
+                self.why_not_ready = str(error) if lost else ""
                 self._log.warning("session not opened", error=str(error))
-                await asyncio.sleep(BACKOFF_SECONDS)
+                await asyncio.sleep(LOST_SECONDS if lost else BACKOFF_SECONDS)

@@ -13,6 +13,7 @@ from typing import Final
 
 from tests.support.faults.acts import Act, Broken, Took, decides_again
 from tests.support.recovering import (
+    COMPARE,
     DECIDE,
     HEALED_SECONDS_MAX,
     NAMED_SECONDS_MAX,
@@ -52,7 +53,7 @@ async def backup_restored(broken: Broken) -> list[Took]:
     await asyncio.to_thread(system.crash)
     put_back_alone(system)
     await asyncio.to_thread(system.start)
-    named = await named_seconds(system, DECIDE, "muster-ops recover postgres")
+    named = await named_seconds(system, COMPARE, "muster-ops recover postgres")
     asked = time.monotonic()
     await asyncio.to_thread(system.stop)
     await asyncio.to_thread(system.postgres.restore)

@@ -7,12 +7,20 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from services.gateway.app.committer import Committer, Order, QueueFull
+from services.gateway.app import committer as committer_module
+from services.gateway.app.committer import Committer, Judge, Order, QueueFull
 from services.gateway.app.submission_rows import ValidSubmission
 from shared.core.model.nouns import WorkloadKind, WorkloadSpec
 from shared.events.fingerprint import body_hash
-from shared.ports.errors import LeaseLost, MusterError, Rejected, Stale, UnknownCommit
-from shared.ports.store import Write
+from shared.ports.errors import (
+    DatabaseOlder,
+    LeaseLost,
+    MusterError,
+    Rejected,
+    Stale,
+    UnknownCommit,
+)
+from shared.ports.store import Restored, Write
 
 
 class Session:
@@ -26,8 +34,10 @@ class Session:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def open(self) -> None:
+    async def open(self, judge: Judge | None = None) -> None:
         self.opened += 1
+        if judge is not None:
+            await judge(Restored(epoch=1, shard="http-0", next_seq=7))
 
     async def close(self, *, graceful: bool) -> None:
         return
@@ -191,3 +201,26 @@ async def test_stopping_commits_what_waits(parts):
 
     assert len(await task) == 1
     assert session.units == [["a"]]
+
+
+async def test_nothing_is_accepted_while_the_database_is_older_than_the_log(monkeypatch):
+    monkeypatch.setattr(committer_module, "LOST_SECONDS", 0.001)
+    session, older = Session(), True
+
+    async def judge(restored: Restored) -> None:
+        if older:
+            raise DatabaseOlder({("audit-gateway.facts.v1", 0): f"{restored.shard} is older"})
+
+    committer = Committer(
+        cast("Any", session), Reader(session), structlog.get_logger(), judge=judge
+    )
+    task = asyncio.create_task(committer.run())
+    while session.opened < 3:
+        await asyncio.sleep(0.001)
+    assert (False, "http-0 is older") == (committer.ready, committer.why_not_ready)
+
+    older = False
+    await committer.submit(an_order("w0"))
+    assert (True, "") == (committer.ready, committer.why_not_ready)
+    committer.stop()
+    await task

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from shared.ports.errors import DatabaseOlder
+from shared.ports.errors import DatabaseOlder, MusterError, Transient
 from shared.ports.store import Restored
 from shared.runtime import loop as loop_module
-from shared.runtime.newer_log import NewerLog, written_by
+from shared.runtime.newer_log import NewerLog, sealed_by, written_by
 
 FACTS = ("quota.facts.v1", 0)
 TEAMS = ("team.facts.v1", 0)
@@ -22,9 +22,16 @@ class Written:
     def __init__(self, **numbers: int) -> None:
         self.numbers = numbers
         self.asked: list[Any] = []
+        self.subjects: list[str] = []
+        self.away: MusterError | None = None
 
-    async def newest(self, places: Any, source: str) -> dict[tuple[str, int], int]:
+    async def newest(
+        self, places: Any, source: str, subject: str = ""
+    ) -> dict[tuple[str, int], int]:
         self.asked.append((list(places), source))
+        self.subjects.append(subject)
+        if self.away is not None:
+            raise self.away
         return {(f"{name}.facts.v1", 0): number for name, number in self.numbers.items()}
 
 
@@ -66,6 +73,20 @@ def test_each_service_looks_where_its_shard_writes():
     assert [("quota.facts.v1", 3), ("team.facts.v1", 3)] == written_by("quota", 3)
     assert [("node.facts.v1", 0)] == written_by("cluster_watcher", 0)
     assert [] == list(written_by("gateway", 0)), "its processes count each for itself"
+
+
+async def test_a_process_that_counts_for_itself_compares_its_seals_where_the_broker_answers():
+    places = sealed_by("gateway", 2)
+    written = Written(**{"audit-gateway": 42})
+    seals = NewerLog(written, "gateway", places, "http-1")
+
+    with pytest.raises(DatabaseOlder):
+        await seals.check_if_answered(restored(42))
+    written.away = Transient("the broker is away")
+    await seals.check_if_answered(restored(42))
+
+    assert [([("audit-gateway.facts.v1", 2)], "gateway")] * 2 == written.asked
+    assert ["http-1", "http-1"] == written.subjects
 
 
 async def test_nothing_is_decided_before_a_person_has_chosen(world, monkeypatch):
