@@ -134,6 +134,9 @@ async def test_a_week_is_sent_once_to_the_fleet_and_to_each_team_over_restarts(
     await service.apply("all", f"{url}/all", events=("report-weekly",))
     await service.apply("red", f"{url}/red", team="red", events=("report-weekly",))
     await service.apply("broken", f"{url}/broken", events=("rejected",))
+    service.start()  # a destination is told of what comes after its document
+    await until_true(lambda: service.destinations() == 3, "the documents are not known")
+    service.end(signal.SIGKILL)
     assert not await tell_week(after_the_week(gateway))
 
     async def are_told() -> bool:
