@@ -89,9 +89,14 @@ async def named_seconds(system: LocalSystem, services: Collection[str], command:
 
 
 async def lose_log(system: LocalSystem) -> None:
-    """Delete all of Kafka's data; the supervisor starts an empty broker, which answers then."""
-    shutil.rmtree(system.kafka.folder / "data")
+    """Delete all of Kafka's data; the supervisor starts an empty broker, which answers then.
+
+    The data are moved away at once: a broker that runs removes files of its own meanwhile.
+    """
+    lost = system.kafka.folder / f"data.lost-{time.time_ns()}"
+    (system.kafka.folder / "data").rename(lost)
     await asyncio.to_thread(system.kill, system.kafka.name)
+    shutil.rmtree(lost, ignore_errors=True)
     await asyncio.sleep(0.5)
     while not await asyncio.to_thread(system.kafka.answers):
         await asyncio.sleep(0.1)
