@@ -15,6 +15,7 @@ import msgspec
 
 from shared.adapters.kubernetes import naming
 from shared.core.admission.volumes import mount_of
+from shared.core.kubernetes.requests import mig_resource
 from shared.core.model.nouns import GpuRequest, PodSet
 from shared.ports.cluster import Pod
 
@@ -26,7 +27,6 @@ SHM: Final = "shm"
 GPU: Final = "nvidia.com/gpu"
 SHARED_GPU: Final = "nvidia.com/gpu.shared"
 """As NVIDIA's device plugin names GPUs that it hands out to several."""
-MIG_PREFIX: Final = "nvidia.com/mig-"
 MASTER_PORT: Final = 29_500
 """Where torch.distributed and its like expect rank 0 to listen."""
 USER_ID: Final = 1000
@@ -179,7 +179,7 @@ def _resources(pod_set: PodSet, pod: Pod, claim: str) -> Mapping[str, str]:
 def _resource_name(gpu: GpuRequest) -> str:
     """The extended resource by which a device plugin hands out what was asked for."""
     if gpu.mig_profile:
-        return MIG_PREFIX + gpu.mig_profile.replace("+", ".")
+        return mig_resource(gpu.mig_profile)
     if gpu.milli:
         return SHARED_GPU
     return GPU if gpu.count else ""

@@ -26,6 +26,18 @@ _OF_WHOLE_PODS: Final = frozenset({CPU, MEMORY})
 """Resources that may be asked for by the pod itself."""
 
 
+def mig_resource(profile: str) -> str:
+    """nvidia.com/mig-1g.10gb.me of the profile 1g.10gb+me: a resource's name has no plus."""
+    return MIG + profile.replace("+", ".")
+
+
+def mig_profile(resource: str) -> str:
+    """The profile of which `mig_resource` is the resource."""
+    text = resource.removeprefix(MIG)
+    size, dot, attribute = text.rpartition(".")
+    return f"{size}+{attribute}" if dot and "." in size else text
+
+
 class InitContainer(Value, frozen=True, kw_only=True):
     """What an init container asks for, and whether it runs on as a sidecar."""
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from shared.core.kubernetes.pods_apart import PodsApart
 from shared.core.kubernetes.quantity import ONE, at_least
-from shared.core.kubernetes.requests import MIG, TakenResources
+from shared.core.kubernetes.requests import MIG, TakenResources, mig_profile
 from shared.core.model.nouns import GpuRequest
 from shared.core.model.value import Value, field
-from shared.core.native.asked import profile_of
 
 
 class ContainerGpus(Value, frozen=True, kw_only=True):
@@ -73,7 +72,7 @@ class NativePod(Value, frozen=True, kw_only=True):
         for one in self.gpus:
             for name, amount in one.amounts.items():
                 if name.startswith(MIG):
-                    profile = profile_of(name)
+                    profile = mig_profile(name)
                     return GpuRequest(mig_profile=profile, mig_count=at_least(amount, ONE))
         return GpuRequest(count=self.taken.gpus)
 

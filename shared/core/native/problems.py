@@ -10,10 +10,9 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from shared.core.kubernetes.requests import GPU, MIG
+from shared.core.kubernetes.requests import GPU, MIG, mig_profile
 from shared.core.model.decision import FieldError
 from shared.core.model.mig.profiles import is_profile_name
-from shared.core.native.asked import profile_of
 from shared.core.native.pod import ContainerGpus, NativePod
 from shared.core.native.sources import KAI_GROUP, OWN_GROUP, VOLCANO_GROUPS
 
@@ -107,7 +106,7 @@ def _of_container(one: ContainerGpus) -> FieldError | None:
 
 
 def _is_mig(resource: str) -> bool:
-    return resource.startswith(MIG) and is_profile_name(profile_of(resource))
+    return resource.startswith(MIG) and is_profile_name(mig_profile(resource))
 
 
 def _not_honoured(pod: NativePod) -> FieldError | None:
