@@ -38,12 +38,7 @@ def beyond(attempt: Attempt, known: State) -> bool:
 
 def last_fact(attempt: Attempt, at_ms: int) -> PodFact:
     """The fact by which a row that is bound, or further, came to be so."""
-    who: dict[str, Any] = {
-        "workload_id": attempt.workload_id,
-        "attempt": attempt.attempt,
-        "at_ms": at_ms,
-        "cell": attempt.cell,
-    }
+    who = _who(attempt, at_ms)
     if attempt.state == STATES[1]:
         return PodsBound(**who)
     if attempt.state == STATES[2]:
@@ -66,16 +61,20 @@ def resize_fact(attempt: Attempt, asked: AskedAttempt, at_ms: int) -> PodFact:
 
     A refusal and a command that never came leave the same row, and have the same answer.
     """
-    who: dict[str, Any] = {
+    who = _who(attempt, at_ms) | {"number": asked.resize}
+    if attempt.size == asked.resize_pods:
+        return PodsResized(pods=attempt.size, **who)
+    return ResizeRefused(reason=UNHEARD, pod_reason=UNHEARD, message=AGAIN, **who)
+
+
+def _who(attempt: Attempt, at_ms: int) -> dict[str, Any]:
+    """What all facts of an attempt share."""
+    return {
         "workload_id": attempt.workload_id,
         "attempt": attempt.attempt,
         "at_ms": at_ms,
         "cell": attempt.cell,
-        "number": asked.resize,
     }
-    if attempt.size == asked.resize_pods:
-        return PodsResized(pods=attempt.size, **who)
-    return ResizeRefused(reason=UNHEARD, pod_reason=UNHEARD, message=AGAIN, **who)
 
 
 def _cause(reason: str) -> FailureCause:
