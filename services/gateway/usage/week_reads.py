@@ -122,6 +122,11 @@ def _teams(
     )
 
 
+def amounts_of(held: UsageSum) -> dict[str, int]:
+    """The parts of a sum by their names, also of what holds more beside them."""
+    return {part: getattr(held, part) for part in UsageSum.__struct_fields__}
+
+
 def _team(
     name: str,
     held: UsageSum,
@@ -130,7 +135,7 @@ def _team(
     savings: tuple[RightsizeItem, ...],
 ) -> TeamWeek:
     p50_ms, p95_ms = fared["waits"] or (None, None)
-    amounts = {part: getattr(held, part) for part in UsageSum.__struct_fields__}
+    amounts = amounts_of(held)
     counts = ("submitted", "started", "failed", "preempted", "idle_released")
     return TeamWeek(
         team=name,

@@ -17,8 +17,7 @@ from services.gateway.app.submission_rows import cause_of
 from services.gateway.http.problems import Problem
 from services.gateway.usage.rightsize_reads import monday_of
 from services.gateway.usage.usage_sums import date_of, number_of
-from services.gateway.usage.usage_views import UsageSum
-from services.gateway.usage.week_reads import SAVINGS_MAX, WEEK, week_of
+from services.gateway.usage.week_reads import SAVINGS_MAX, WEEK, amounts_of, week_of
 from services.gateway.usage.week_views import TeamWeek, WeekReport
 from shared.core.quota.cost import DAY_MS
 from shared.events.notifications import TellWeek
@@ -96,7 +95,7 @@ def commands_of(report: WeekReport) -> Iterator[TellWeek]:
         until=report.until,
         cost_before_microdollars=sum(one.cost_before_microdollars for one in teams),
         remarks=tuple(remarks),
-        **_amounts(report.total),
+        **amounts_of(report.total),
         **{name: sum(getattr(one, name) for one in teams) for name in _COUNTS},
     )
     for one in teams:
@@ -112,10 +111,6 @@ def _of_team(report: WeekReport, one: TeamWeek) -> TellWeek:
         wait_p50_ms=one.wait_p50_ms,
         wait_p95_ms=one.wait_p95_ms,
         remarks=tuple(f"{item.name} {item.message}" for item in one.savings),
-        **_amounts(one),
+        **amounts_of(one),
         **{name: getattr(one, name) for name in _COUNTS},
     )
-
-
-def _amounts(held: UsageSum) -> dict[str, int]:
-    return {name: getattr(held, name) for name in UsageSum.__struct_fields__}
