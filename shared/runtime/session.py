@@ -47,6 +47,9 @@ ROOM_CHECK_SECONDS: Final = 1.0
 MAINTAIN_SECONDS: Final = 3_600.0
 """Parts of tables are made for the two days to come; a service lives longer than that."""
 
+Judge = Callable[[Restored], Awaitable[None]]
+"""Looks at what was restored; what it raises ends the life before anything is committed."""
+
 
 class Session:
     """See the module. One task at a time commits; others wait."""
@@ -89,7 +92,7 @@ class Session:
     async def open(
         self,
         waits: Callable[[], bool] = lambda: True,
-        judge: Callable[[Restored], Awaitable[None]] | None = None,
+        judge: Judge | None = None,
     ) -> Restored:
         """Wait for the lease, restore, start the relay; raises Transient without a database.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,9 +23,9 @@ from services.gateway.app.submission_rows import KnownSubmission, ValidSubmissio
 from services.gateway.http.metrics import GROUP_ITEMS
 from shared.ports.errors import LogLost, MusterError, Rejected, SlotTaken, Transient
 from shared.ports.reader import Reader
-from shared.ports.store import Restored, Write
+from shared.ports.store import Write
 from shared.runtime.handler import Change, Emit
-from shared.runtime.session import Session
+from shared.runtime.session import Judge, Session
 
 GROUP_ITEMS_MAX: Final = 500
 WAITING_ITEMS_MAX: Final = 4_000
@@ -34,8 +34,6 @@ TRIES_SECONDS: Final = 2.5
 BACKOFF_SECONDS: Final = 0.1
 LOST_SECONDS: Final = 2.0
 """Until it is looked again whether a person has brought the database forward."""
-
-Judge = Callable[[Restored], Awaitable[None]]
 
 
 class QueueFull(MusterError):  # noqa: N818  # says what happened

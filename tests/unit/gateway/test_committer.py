@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from services.gateway.app import committer as committer_module
-from services.gateway.app.committer import Committer, Judge, Order, QueueFull
+from services.gateway.app.committer import Committer, Order, QueueFull
 from services.gateway.app.submission_rows import ValidSubmission
 from shared.core.model.nouns import WorkloadKind, WorkloadSpec
 from shared.events.fingerprint import body_hash
@@ -21,6 +21,7 @@ from shared.ports.errors import (
     UnknownCommit,
 )
 from shared.ports.store import Restored, Write
+from shared.runtime.session import Judge
 
 
 class Session:
