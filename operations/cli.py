@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -19,9 +19,6 @@ from operations.options import DatabaseOption, KafkaOption, OutputOption, Prefix
 from operations.recovery import commands as recovery_commands
 from operations.replay import commands as replay_commands
 from shared.ports.errors import Rejected, Transient
-
-if TYPE_CHECKING:
-    from operations.check.log import LogReader
 
 app = typer.Typer(
     name="muster-ops",
@@ -42,19 +39,6 @@ app.command("republish")(recovery_commands.republish)
 @app.callback()
 def common() -> None:
     """For those who run Muster: check its promises, replay traces, re-drive dead letters."""
-
-
-def _log_reader(found: configuration.Addresses) -> LogReader:
-    from operations.check.log import LogReader
-    from shared.adapters.kafka.client import login
-    from shared.adapters.kafka.unpacking import Unpacking
-
-    return LogReader(
-        bootstrap=found.kafka.bootstrap,
-        prefix=found.prefix,
-        login=login(found.kafka),
-        bounded=Unpacking,
-    )
 
 
 @app.command("check")
@@ -100,12 +84,13 @@ def check(  # noqa: PLR0917  # typer's form
     from operations.check import runner
     from operations.check.model import CannotCheck
     from operations.check.view import as_json, print_table
+    from operations.log_reading import log_reader
 
     if kubeconfig is not None and cluster is not None:
         raise Failure("--kubeconfig and --cluster: one of them, as pods run in one cluster")
     found = configuration.find(database, kafka, prefix)
     ledger = frozenset(line.strip() for line in acknowledged or () if line.strip())
-    reader = _log_reader(found)
+    reader = log_reader(found)
     wishes = (kubeconfig, cluster, instance, monitoring)
     more = runner.by_wish(found.database, *wishes, at_rest=at_rest)
     while True:

@@ -14,7 +14,6 @@ from typing import Final
 from operations.configuration import Addresses
 from operations.recovery.outboxes import Outboxes, outboxes
 from shared.adapters.kafka import KafkaNewest
-from shared.adapters.kafka.client import login
 from shared.runtime.newer_log import written_by
 
 MEANWHILE: Final = {
@@ -86,18 +85,13 @@ async def _next(found: Outboxes, schema: str, shard: str) -> int:
 
 async def _unknown(addresses: Addresses, behind: Collection[Behind]) -> dict[str, int]:
     """Facts of placement in the log with numbers that its database has not given."""
-    from operations.check.log import LogReader
+    from operations.log_reading import log_reader
 
     firsts = {one.shard: one.next_in_database for one in behind if one.service == "placement"}
     counts: dict[str, int] = {"placed": 0, "ended": 0}
     if not firsts:
         return counts
-    reader = LogReader(
-        bootstrap=addresses.kafka.bootstrap,
-        prefix=addresses.prefix,
-        login=login(addresses.kafka),
-    )
-    log = await reader.extend({})
+    log = await log_reader(addresses).extend({})
     seen: set[str] = set()
     for record in log.on("workload.facts.v1"):
         first = firsts.get(f"{CELL}{record.partition}")
