@@ -7,7 +7,7 @@ API server is ready, the nodes are there and the identities have their kubeconfi
     <folder>/binder.kubeconfig    the service account of the binder: measure and test as this one
     <folder>/checker.kubeconfig   reads alone
     <folder>/gateway.kubeconfig   finds pods and reads their logs
-    <folder>/native.kubeconfig    reads pods and Jobs, writes events and conditions of pods
+    <folder>/native.kubeconfig    reads pods and Jobs, writes events and conditions
     <folder>/watcher.kubeconfig   reads nodes, their devices and all pods
 
 What every pod has written is in <folder>/pods.log, in the format of the container runtime
@@ -48,6 +48,8 @@ MANIFESTS: Final = Path(__file__).resolve().parent / "manifests"
 SERVICES: Final = "10.0.0.0/16"
 API_SERVICE: Final = "10.0.0.1"
 """The first address of Services: that of the API server, for pods."""
+GANGS: Final = "GenericWorkload=true"
+"""PodGroups of Kubernetes itself, which are beta and off by default."""
 ETCD, API, CONTROLLERS, KWOK = "etcd", "kube-apiserver", "kube-controller-manager", "kwok"
 _OK: Final = 200
 
@@ -245,6 +247,8 @@ class ControlPlane:
             "allow-privileged": "true",
             "kubelet-preferred-address-types": "InternalIP",
             "profiling": "false",
+            "feature-gates": GANGS,
+            "runtime-config": "scheduling.k8s.io/v1beta1=true",
             **(
                 kubelet_access.api_arguments(self.folder, self._kubelets) if self._kubelets else {}
             ),
@@ -263,6 +267,7 @@ class ControlPlane:
             "kube-api-qps": "500",
             "kube-api-burst": "1000",
             "profiling": "false",
+            "feature-gates": GANGS,
             **(kubelet_access.controller_arguments() if self._kubelets else {}),
         }
 

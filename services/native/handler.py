@@ -159,7 +159,7 @@ class NativeHandler:
         first = not self._picture.listed
         changed = self._picture.hear(news)
         if isinstance(news, PodsListed):
-            self._noticing.keep_only(one.uid for one in news.pods.values())
+            self._noticing.keep_only(self._picture.uids())
         if first and self._picture.listed:
             changed |= {*self._picture.pods.groups, *self._groups}
         self._mark(changed)

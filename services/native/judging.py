@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from services.native.group_notices import notice_of_group
 from services.native.picture import NativePicture
 from services.native.records import Directory, GroupRecord, GroupState
 from shared.core.admission.admit import AdmissionRefusal
@@ -26,7 +27,7 @@ from shared.core.native import (
     problem_of_pod,
     spec_of,
 )
-from shared.ports.native import PodNotice
+from shared.ports.native import NativeNotice, PodNotice
 
 REFUSED: Final = "PodNotHonoured"
 NO_TEAM: Final = "NamespaceOfNoTeam"
@@ -59,7 +60,7 @@ class GroupJudgement:
     """Team, and what the group is."""
     cancel: bool = False
     forget: bool = False
-    notices: Sequence[PodNotice] = ()
+    notices: Sequence[NativeNotice] = ()
     again_ms: int | None = None
 
 
@@ -75,6 +76,25 @@ class GroupJudge:
     gone_ms: int
 
     def judge(
+        self,
+        key: str,
+        members: Sequence[NativePod],
+        record: GroupRecord | None,
+        picture: NativePicture,
+        *,
+        gone_since_ms: int,
+        now_ms: int,
+    ) -> GroupJudgement:
+        """What is to be done, and what pods and their PodGroup are told. O(members)."""
+        found = self._judged(
+            key, members, record, picture, gone_since_ms=gone_since_ms, now_ms=now_ms
+        )
+        told = (one for one in found.notices if isinstance(one, PodNotice))
+        why = next((one for one in told if one.reason != BEYOND), None)
+        own = notice_of_group(key, picture.told.get(key), members, why)
+        return found if own is None else replace(found, notices=(own, *found.notices))
+
+    def _judged(
         self,
         key: str,
         members: Sequence[NativePod],

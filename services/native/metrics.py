@@ -10,7 +10,9 @@ PODS: Final = Gauge("muster_native_pods", "Pods that name Muster as their schedu
 GROUPS: Final = Gauge("muster_native_groups", "Groups of them that were submitted.")
 SUBMITTED: Final = Counter("muster_native_submitted_total", "Groups submitted as workloads.")
 NOTICES: Final = Counter(
-    "muster_native_notices_total", "What pods were told of why they wait, by code.", ["reason"]
+    "muster_native_notices_total",
+    "What pods and PodGroups were told of why they wait, by code.",
+    ["reason"],
 )
 INTERRUPTIONS: Final = Counter(
     "muster_native_interruptions_total", "Lists and watches that broke."

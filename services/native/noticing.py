@@ -1,6 +1,6 @@
-"""Writes what pods are told: the newest of each pod, each sentence once, a few a second.
+"""Writes what pods and PodGroups are told: the newest of each, each sentence once, a few a second.
 
-What is written says why a pod waits, which is seen anew after a restart: nothing of it is kept.
+What is written says why they wait, which is seen anew after a restart: nothing of it is kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import structlog
 
 from services.native import metrics
 from shared.ports.errors import Transient
-from shared.ports.native import PodNotice, PodNotices
+from shared.ports.native import NativeNotice, PodNotices
 
 WRITES_A_SECOND_MAX: Final = 20
 """Requests to the API server: a notice takes two."""
@@ -24,11 +24,11 @@ log = structlog.get_logger("native")
 
 
 class Noticing:
-    """Notices that wait, by pod, in order; `start` and `stop` may follow each other."""
+    """Notices that wait, by object, in order; `start` and `stop` may follow each other."""
 
     def __init__(self, notices: PodNotices) -> None:
         self._notices = notices
-        self._waiting: dict[str, PodNotice] = {}
+        self._waiting: dict[str, NativeNotice] = {}
         self._written: dict[str, tuple[str, str]] = {}
         """By uid: reason and message."""
         self._some = asyncio.Event()
@@ -47,7 +47,7 @@ class Noticing:
         self._waiting.clear()
         await self._notices.close()
 
-    def tell(self, notices: Sequence[PodNotice]) -> None:
+    def tell(self, notices: Sequence[NativeNotice]) -> None:
         """These are to be written, unless they stand there."""
         for one in notices:
             if self._written.get(one.uid) != (one.reason, one.message):
@@ -55,7 +55,7 @@ class Noticing:
                 self._some.set()
 
     def keep_only(self, uids: Iterable[str]) -> None:
-        """Forget what pods were told that are no more."""
+        """Forget what was told to objects that are no more."""
         kept = set(uids)
         self._written = {uid: told for uid, told in self._written.items() if uid in kept}
 
@@ -66,11 +66,11 @@ class Noticing:
             while self._waiting:
                 await self._write(self._waiting.pop(next(iter(self._waiting))))
 
-    async def _write(self, notice: PodNotice) -> None:
+    async def _write(self, notice: NativeNotice) -> None:
         try:
             await self._notices.write(notice)
         except Transient as error:
-            log.warning("a pod is not told", pod=notice.name, error=str(error))
+            log.warning("a pod or its group is not told", name=notice.name, error=str(error))
             self._waiting.setdefault(notice.uid, notice)
             await asyncio.sleep(RETRY_SECONDS)
             return

@@ -31,6 +31,11 @@ class NativePicture:
         self.volumes: Mapping[str, bool] | None = None
         """Whether claims have their volume, by NAMESPACE/NAME; None: not told yet."""
 
+    def uids(self) -> set[str]:
+        """Of all pods, and of the objects of groups that are told why they wait. O(pods)."""
+        objects = {one.uid for one in self.told.values()}
+        return objects | self.pods.uids()
+
     def full_for(self, pod: NativePod) -> str:
         """Which quota of its namespace admits no further pod like it; empty: none."""
         own = (one for one in self.quotas.values() if one.namespace == pod.namespace)

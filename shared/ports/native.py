@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from shared.core.kubernetes.namespace_quota import NamespaceQuota
-from shared.core.native import GroupObject, NativePod
+from shared.core.native import GroupObject, GroupSource, NativePod
 
 
 class PodsListed(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +66,8 @@ class NativeSource(Protocol):
         ...
 
 
-class PodNotice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pod is told: a code and a sentence, as an event and as its condition PodScheduled."""
+class NativeNotice(msgspec.Struct, frozen=True, kw_only=True):
+    """What an object of others is told: a code and a sentence, as an event and a condition."""
 
     namespace: str
     name: str
@@ -79,11 +79,25 @@ class PodNotice(msgspec.Struct, frozen=True, kw_only=True):
     """One more node would help: its condition says `Unschedulable`, by which autoscalers grow."""
 
 
-class PodNotices(Protocol):
-    """Who writes notices onto pods."""
+class PodNotice(NativeNotice, frozen=True, kw_only=True):
+    """Of a pod, as its condition PodScheduled."""
 
-    async def write(self, notice: PodNotice) -> None:
-        """Write one; the same again changes nothing. A pod that is gone is no error.
+
+class GroupNotice(NativeNotice, frozen=True, kw_only=True):
+    """Of a PodGroup, as a condition where its status has one for it."""
+
+    source: GroupSource
+    scheduled: bool = False
+    """All of its pods have their nodes."""
+    turns: bool = False
+    """Its condition says otherwise, or nothing, until now."""
+
+
+class PodNotices(Protocol):
+    """Writes notices onto pods and their groups."""
+
+    async def write(self, notice: NativeNotice) -> None:
+        """Write one; the same again changes nothing. An object that is gone is no error.
 
         Raises:
             Transient: it was not written; ask again.

@@ -114,6 +114,12 @@ def _told(pod):
     return pod["metadata"]["name"], pod["spec"].get("nodeName"), pod["status"]
 
 
+def condition_of(found, name):
+    """A condition of an object by its type; None: it has none."""
+    conditions = found.get("status", {}).get("conditions", ())
+    return next((one for one in conditions if one["type"] == name), None)
+
+
 def running(pods):
     return [one for one in pods if one["status"].get("phase") == "Running"]
 
@@ -384,8 +390,7 @@ async def test_a_pod_that_quota_blocks_says_what_why_says_and_calls_for_no_node(
 
     def told(name):
         (pod,) = [one for one in place.pods() if one["metadata"]["name"] == name]
-        found = pod["status"].get("conditions", ())
-        return next((one for one in found if one["type"] == "PodScheduled"), None)
+        return condition_of(pod, "PodScheduled")
 
     waits = place.until("quota is told", lambda: told("second"))
     (row,) = await stage.rows.fetch(

@@ -7,14 +7,24 @@ import os
 
 import pytest
 
-from tests.kube.test_native import Place, running
+from deploy.kube import nodes
+from tests.kube.malformed_pods import POOL, with_gpus
+from tests.kube.test_native import Place, condition_of, running
 from tests.support.kube_system import launch_on
 from tests.support.system import TEAM, Stage
 
 pytestmark = pytest.mark.timeout(240)
 SCHEDULER = f"groups-{os.getpid()}"
 SIZE = 4
+HOLDS_NOTHING = "it holds nothing until all are"
+ONLY = nodes.node_name(48)
+TOLD = ("status", "reason", "message")
 JOBSET, KUBEFLOW = "jobset.sigs.k8s.io", "training.kubeflow.org"
+
+
+def _kubernetes(number, uid):
+    del number, uid
+    return {}
 
 
 def _coscheduling(number, uid):
@@ -58,7 +68,14 @@ MEMBERS = {"minMember": SIZE}
 WORKERS = [{"groupName": "a", "replicas": 1, "numOfHosts": 2}, {"groupName": "b", "replicas": 1}]
 JOBS = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 2, "completions": 2}}}
 ROLES = {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}
+UPSTREAM = "scheduling.k8s.io/v1beta1"
 KINDS = {
+    "kubernetes": (
+        UPSTREAM,
+        "PodGroup",
+        {"schedulingPolicy": {"gang": {"minCount": SIZE}}},
+        _kubernetes,
+    ),
     "coscheduling": ("scheduling.x-k8s.io/v1alpha1", "PodGroup", MEMBERS, _coscheduling),
     "volcano": ("scheduling.volcano.sh/v1beta1", "PodGroup", MEMBERS, _volcano),
     "kai": ("scheduling.run.ai/v2alpha2", "PodGroup", MEMBERS, _kai),
@@ -91,6 +108,8 @@ IN_ORDER = {
     "jobset": ("jobset.x-k8s.io/v1alpha2", "JobSet", ORDER, _ordered_jobset),
     "lws": (LWS_VERSION, "LeaderWorkerSet", GROUP_OF_THREE, _lws),
 }
+OF_GROUP = {"schedulingGroup": {"podGroupName": "g"}}
+POD_GROUPS = ("kubernetes", "coscheduling", "volcano", "kai")
 RANKED = {"volcano", "jobset", "pytorch"}
 HEAD = {
     "containers": [{"name": "head", "image": "a/b:1", "resources": {"limits": {"cpu": "500m"}}}]
@@ -119,7 +138,7 @@ def _definition(version, kind):
 def definitions(kube):
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     kinds = {found[:2] for found in (*KINDS.values(), *IN_ORDER.values())}
-    made = [_definition(version, kind) for version, kind in kinds]
+    made = [_definition(version, kind) for version, kind in kinds if version != UPSTREAM]
     with kube.client() as admin:
         for one in made:
             admin.demand("POST", path, one)
@@ -158,16 +177,18 @@ async def test_a_group_of_another_controller_runs_whole_and_in_its_order(place, 
     path = f"/apis/{version}/namespaces/{{}}/{kind.lower()}s"
     body = {"apiVersion": version, "kind": kind, "metadata": {"name": "g"}, "spec": spec}
     uid = place.call("POST", path, body)["metadata"]["uid"]
+    own = OF_GROUP if name == "kubernetes" else {}
     for number in (3, 2, 1):
-        _pod(place, f"p{SIZE - number}", member(number, uid))
+        _pod(place, f"p{SIZE - number}", member(number, uid), own)
 
-    told = place.until("it is told", lambda: place.events("p1"))
+    told = ("WaitingForPods", f"3 of {SIZE} pods of the group g are there; {HOLDS_NOTHING}")
+    place.until("its pods are told", lambda: told in place.events("p1"))
+    if name in POD_GROUPS:
+        place.until("it is told", lambda: told in place.events("g"))
     assert not running(place.pods())
-    _pod(place, "p4", member(0, uid), HEAD if name == "ray" else None)
+    _pod(place, "p4", member(0, uid), HEAD if name == "ray" else own)
     found = place.until("all run", lambda: (r := running(place.pods())) and len(r) == SIZE and r)
 
-    assert "WaitingForPods" == told[0][0]
-    assert f"of {SIZE} pods" in told[0][1]
     labels = {one["metadata"]["name"]: one["metadata"]["labels"] for one in found}
     assert 1 == len({one["muster.dev/workload"] for one in labels.values()})
     if name == "ray":
@@ -175,6 +196,41 @@ async def test_a_group_of_another_controller_runs_whole_and_in_its_order(place, 
     if name in RANKED:
         ranks = {pod: one["muster.dev/rank"] for pod, one in labels.items()}
         assert {"p4": "0", "p3": "1", "p2": "2", "p1": "3"} == ranks
+
+
+async def test_a_group_of_kubernetes_has_the_condition_of_its_pods(place):
+    path = f"/apis/{UPSTREAM}/namespaces/{{}}/podgroups"
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    place.call("POST", path, {"kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec})
+    node = f"/api/v1/nodes/{ONLY}"
+    place.call("PATCH", node, {"metadata": {"labels": {POOL: ONLY}}})
+    here = {"nodeSelector": {POOL: ONLY}}
+
+    def told():
+        found = condition_of(place.call("GET", f"{path}/g"), "PodGroupInitiallyScheduled")
+        return found and {key: found[key] for key in TOLD}
+
+    def both_say(reason):
+        (pod,) = (one for one in place.pods() if one["metadata"]["name"] == "a")
+        ours = condition_of(pod, "PodScheduled")
+        return ours and ours["reason"] == reason and told() == {key: ours[key] for key in TOLD}
+
+    try:
+        _pod(place, "full", {}, {**here, "containers": [with_gpus(8)]})
+        place.until("it runs", lambda: running(place.pods()))
+        half = {**here, **OF_GROUP, "containers": [with_gpus(4)]}
+        _pod(place, "a", {}, half)
+        place.until("the group is short", lambda: both_say("WaitingForPods"))
+        _pod(place, "b", {}, half)
+        place.until("a node would help", lambda: both_say("Unschedulable"))
+        place.call("DELETE", "/api/v1/namespaces/{}/pods/full")
+        found = place.until(
+            "it has its nodes", lambda: (t := told()) and t["status"] == "True" and t
+        )
+    finally:
+        place.call("PATCH", node, {"metadata": {"labels": {POOL: None}}})
+
+    assert ("Scheduled", "all 2 pods have their nodes") == (found["reason"], found["message"])
 
 
 @pytest.mark.parametrize("name", IN_ORDER)

@@ -178,4 +178,12 @@ def job(parallelism=2, **fields):
     return GroupChanged(key="red/job/j1", told=told)
 
 
+def refused(work, reason, kind=workloads.PlacementRefused):
+    more = {"nomination": 1} if kind is workloads.PlacementRefused else {}
+    return kind(
+        workload_id=work, team="vision", queue="q", reason=reason, message="It waits.",
+        next_step="wait", **more,
+    )  # fmt: skip
+
+
 NO_JOB = GroupChanged(key="red/job/j1", told=None)

@@ -31,6 +31,10 @@ class PodsByGroup:
         """The keys of groups with pods."""
         return self._groups.keys()
 
+    def uids(self) -> set[str]:
+        """Of all pods. O(pods)."""
+        return {one.uid for one in self._pods.values()}
+
     def members(self, group: str) -> list[NativePod]:
         """The pods of a group, in order of rank, then of name. O(members log members)."""
         found = self._groups.get(group, {}).values()

@@ -40,6 +40,11 @@ class GroupSource(StrEnum):
     ALONE = "pod"
     """A pod that nothing will replace under the same key."""
 
+    @property
+    def is_pod_group(self) -> bool:
+        """Whether an object called PodGroup tells of it, which its owner made for that."""
+        return self in _POD_GROUPS
+
 
 SIZES: Final = {
     GroupSource.OWN: OWN_SIZE,
@@ -53,6 +58,9 @@ BY_UID: Final = frozenset(
     (GroupSource.JOBSET, GroupSource.JOB, GroupSource.KUBEFLOW, GroupSource.RAY)
 )
 """Kinds of groups that are named by the uid of their object, which makes their pods."""
+_POD_GROUPS: Final = frozenset(
+    (GroupSource.PODGROUP, GroupSource.COSCHEDULING, GroupSource.VOLCANO, GroupSource.KAI)
+)
 VOLCANO_GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 KAI_GROUP: Final = "pod-group-name"
 BY_NAME: Final = -1

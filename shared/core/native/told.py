@@ -23,3 +23,7 @@ class GroupObject(Value, frozen=True, kw_only=True):
     """Pods of each part; where a part is not named here, the pods tell its size."""
     over: bool = False
     """It makes no more pods; a PodGroup makes none at all."""
+    uid: str = ""
+    """Of a PodGroup, which is told why its pods wait; empty: of any other object."""
+    scheduled: bool | None = None
+    """Whether the status of the object says that its pods got their nodes; None: neither."""

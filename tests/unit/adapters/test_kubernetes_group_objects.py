@@ -46,22 +46,22 @@ SIZES = {
     "kubernetes": (
         "scheduling.k8s.io/podgroups",
         {"schedulingPolicy": {"gang": {"minCount": 4}}},
-        ("red/podgroup/g", GroupObject(size=4, over=True)),
+        ("red/podgroup/g", GroupObject(size=4, over=True, uid="u1")),
     ),
     "coscheduling": (
         "scheduling.x-k8s.io/podgroups",
         {"minMember": 3, "scheduleTimeoutSeconds": 10},
-        ("red/coscheduling/g", GroupObject(size=3, over=True)),
+        ("red/coscheduling/g", GroupObject(size=3, over=True, uid="u1")),
     ),
     "volcano": (
         "scheduling.volcano.sh/podgroups",
         {"minMember": 2, "queue": "default", "minResources": {"cpu": "2"}},
-        ("red/volcano/g", GroupObject(size=2, over=True)),
+        ("red/volcano/g", GroupObject(size=2, over=True, uid="u1")),
     ),
     "kai": (
         "scheduling.run.ai/podgroups",
         {"minMember": 8, "queue": "team", "subGroups": []},
-        ("red/kai/g", GroupObject(size=8, over=True)),
+        ("red/kai/g", GroupObject(size=8, over=True, uid="u1")),
     ),
     "jobset": (
         "jobset.x-k8s.io/jobsets",
@@ -137,3 +137,15 @@ def test_what_has_ended_makes_no_more_pods(status, over):
     _, told = read("jobset.x-k8s.io/jobsets", {"replicatedJobs": [workers(1)]}, status)
 
     assert over is told.over
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "scheduled"),
+    [("k8s.io", "True", True), ("k8s.io", "False", False), ("x-k8s.io", "True", None)],
+)
+def test_what_a_group_was_told_is_read_of_kubernetes_alone(kind, status, scheduled):
+    conditions = [{"type": "PodGroupInitiallyScheduled", "status": status}]
+
+    _, told = read(f"scheduling.{kind}/podgroups", {}, {"conditions": conditions})
+
+    assert scheduled is told.scheduled

@@ -22,6 +22,7 @@ from tests.support.native_world import (
     job,
     listed,
     of_job,
+    refused,
 )
 
 
@@ -227,14 +228,6 @@ async def test_an_unknown_group_is_forgotten_without_a_word(world):
 
 def replace_team(**fields):
     return organisation.TeamApplied(version=1, default_queue="q", **fields)
-
-
-def refused(work, reason, kind=workloads.PlacementRefused):
-    more = {"nomination": 1} if kind is workloads.PlacementRefused else {}
-    return kind(
-        workload_id=work, team="vision", queue="q", reason=reason, message="It waits.",
-        next_step="wait", **more,
-    )  # fmt: skip
 
 
 async def test_why_it_waits_is_told_to_its_pods_and_is_no_call_for_nodes_unless_one_helps(world):

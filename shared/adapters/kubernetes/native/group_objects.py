@@ -25,11 +25,13 @@ from shared.adapters.kubernetes.native.group_sizes import (
 )
 from shared.adapters.kubernetes.native.objects import GroupCustomObject
 from shared.core.model.decision import FieldError
+from shared.core.model.value import replace
 from shared.core.native import BY_UID, GROUP_SIZE_MAX, GroupObject, GroupSource, key_of
 
 ENDS: Final = frozenset(("Completed", "Succeeded", "Failed"))
 """Conditions of what makes no more pods."""
-
+SCHEDULED: Final = "PodGroupInitiallyScheduled"
+"""Condition of a PodGroup of Kubernetes; once it is true, it stays so."""
 
 Size = Callable[[dict[str, Any]], "int | Mapping[str, int]"]
 """Pods of a group, or of each of its parts that start one after the other."""
@@ -52,14 +54,32 @@ class GroupKind(msgspec.Struct, frozen=True, kw_only=True):
         key = key_of(
             metadata.namespace, self.source, metadata.uid if makes_pods else metadata.name
         )
+        conditions = _conditions(found.status or {})
+        return key, replace(
+            self._sized(found),
+            over=not makes_pods or any(conditions.get(one) for one in ENDS),
+            uid=metadata.uid if self.source.is_pod_group else "",
+            scheduled=conditions.get(self.condition),
+        )
+
+    @property
+    def api_version(self) -> str:
+        """GROUP/VERSION."""
+        return self.path.removeprefix("/apis/").rpartition("/")[0]
+
+    @property
+    def condition(self) -> str:
+        """By which the object is told that its pods wait; empty: its status has none for it."""
+        return SCHEDULED if self.source is GroupSource.PODGROUP else ""
+
+    def _sized(self, found: GroupCustomObject) -> GroupObject:
         size = self._size(found)
-        over = not makes_pods or _over(found.status or {})
         if isinstance(size, FieldError):
-            return key, GroupObject(refused=size, over=over)
+            return GroupObject(refused=size)
         if isinstance(size, int):
-            return key, GroupObject(size=size, over=over)
+            return GroupObject(size=size)
         parts = dict(size)
-        return key, GroupObject(size=sum(parts.values()), in_parts=True, parts=parts, over=over)
+        return GroupObject(size=sum(parts.values()), in_parts=True, parts=parts)
 
     def _size(self, found: GroupCustomObject) -> int | Mapping[str, int] | FieldError:
         named = f"{self.what}/{found.metadata.name}"
@@ -80,13 +100,15 @@ class GroupKind(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _over(status: dict[str, Any]) -> bool:
+def _conditions(status: dict[str, Any]) -> dict[str, bool]:
+    """Which are true, by type."""
     conditions = status.get("conditions")
     found = conditions if isinstance(conditions, list) else []
-    return any(
-        isinstance(one, dict) and one.get("type") in ENDS and one.get("status") == "True"
+    return {
+        str(one["type"]): one.get("status") == "True"
         for one in found
-    )
+        if isinstance(one, dict) and "type" in one
+    }
 
 
 def _error(field: str, value: str, rule: str) -> FieldError:

@@ -1,4 +1,4 @@
-"""`ports.PodNotices` by a Kubernetes API server: an event, and the condition PodScheduled."""
+"""`ports.PodNotices` by a Kubernetes API server: an event, and a condition."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Final
 
 from shared.adapters.clock import SystemClock
 from shared.adapters.kubernetes.connection import ADDING_PATCH, JSON, Connection
+from shared.adapters.kubernetes.native.told_objects import ToldObject, told_object
 from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.errors import Transient
-from shared.ports.native import PodNotice
+from shared.ports.native import GroupNotice, NativeNotice
 
 NOTE_MAX: Final = 1_024
 """Characters of an event's note, by the API."""
 NAME_MAX: Final = 230
-UNSCHEDULABLE: Final = "Unschedulable"
 _DONE: Final = frozenset((200, 201, 404, 409))
-"""Also where it was written before, or the pod or its namespace is gone."""
+"""Also where it was written before, or the object or its namespace is gone."""
 
 
 class KubernetesPodNotices:
@@ -30,14 +30,18 @@ class KubernetesPodNotices:
         self._instance = f"{settings.scheduler_name}-{settings.instance}"
         self._clock = SystemClock()
 
-    async def write(self, notice: PodNotice) -> None:
+    async def write(self, notice: NativeNotice) -> None:
         """An event named after what it says, then the condition. Raises Transient."""
         at = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
-        now = at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        told = told_object(notice, at)
         path = f"/apis/events.k8s.io/v1/namespaces/{notice.namespace}/events"
-        await self._send("POST", path, _event(notice, self._instance, now))
-        pod = f"/api/v1/namespaces/{notice.namespace}/pods/{notice.name}/status"
-        await self._send("PATCH", pod, _condition(notice), content_type=ADDING_PATCH)
+        await self._send("POST", path, _event(notice, told, self._instance, at))
+        if told.condition is not None:
+            body = {
+                "metadata": {"uid": notice.uid},
+                "status": {"conditions": [told.condition]},
+            }
+            await self._send("PATCH", f"{told.path}/status", body, content_type=ADDING_PATCH)
 
     async def _send(
         self, method: str, path: str, body: dict[str, Any], content_type: str = JSON
@@ -52,9 +56,10 @@ class KubernetesPodNotices:
         await self._connection.close()
 
 
-def _event(notice: PodNotice, instance: str, now: str) -> dict[str, Any]:
+def _event(notice: NativeNotice, told: ToldObject, instance: str, at: datetime) -> dict[str, Any]:
     what = f"{notice.uid}\x00{notice.reason}\x00{notice.message}"
     digest = sha256(what.encode()).hexdigest()[:16]
+    good = isinstance(notice, GroupNotice) and notice.scheduled
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -62,28 +67,18 @@ def _event(notice: PodNotice, instance: str, now: str) -> dict[str, Any]:
             "name": f"{notice.name[:NAME_MAX].rstrip('-.')}.{digest}",
             "namespace": notice.namespace,
         },
-        "eventTime": now,
+        "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "reportingController": "muster.dev/native",
         "reportingInstance": instance,
         "action": "Scheduling",
         "reason": notice.reason,
-        "type": "Warning",
+        "type": "Normal" if good else "Warning",
         "note": notice.message[:NOTE_MAX],
         "regarding": {
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": told.api_version,
+            "kind": told.kind,
             "namespace": notice.namespace,
             "name": notice.name,
             "uid": notice.uid,
         },
     }
-
-
-def _condition(notice: PodNotice) -> dict[str, Any]:
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": UNSCHEDULABLE if notice.capacity else notice.reason,
-        "message": notice.message,
-    }
-    return {"metadata": {"uid": notice.uid}, "status": {"conditions": [condition]}}
