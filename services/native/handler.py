@@ -26,7 +26,9 @@ from services.native.noticing import Noticing
 from services.native.picture import NativePicture
 from services.native.records import Directory, GroupRecord, GroupState
 from services.native.vacated import VacatedPlaces
+from shared.core.admission import remedy
 from shared.core.admission.admit import AdmissionRefusal
+from shared.core.admission.standing import OF_STATE, with_next
 from shared.core.native import PodsByGroup, may_come_back
 from shared.events import organisation, quotas, workloads
 from shared.events.envelope import Received
@@ -43,6 +45,7 @@ from shared.ports.clock import Clock
 from shared.ports.native import (
     NativeInterrupted,
     NativeNews,
+    NativeNotice,
     NativeSource,
     PodNotices,
     PodsListed,
@@ -74,7 +77,7 @@ class NativeHandler:
         """Set by the loop: called when a group is due, so that it polls at once."""
         self._source, self._clock, self._cell = source, clock, cell
         self._pool_labels, self._gone_ms = tuple(pool_labels), gone_ms
-        self._noticing = Noticing(notices)
+        self._noticing = Noticing(notices, self._is_timely)
         self._following: asyncio.Task[None] | None = None
         self._interrupted = False
         self._actions: Mapping[type[Wire], Callable[[Received, Any], None]] = {
@@ -85,7 +88,9 @@ class NativeHandler:
             workloads.PlacementRefused: self._waits,
             quotas.QuotaRefused: self._waits,
             workloads.WorkloadEvicted: self._evicted,
-            workloads.WorkloadRequeued: self._requeued,
+            workloads.WorkloadRequeued: self._waits_again,
+            workloads.WorkloadHeld: self._waits_again,
+            workloads.WorkloadReleased: self._waits_again,
             workloads.WorkloadSucceeded: self._over,
             workloads.WorkloadFailed: self._over,
             workloads.WorkloadCancelled: self._over,
@@ -170,6 +175,9 @@ class NativeHandler:
             self._due_ms[key] = now_ms
         if self._picture.listed:
             self.on_wake()
+
+    def _is_timely(self, notice: NativeNotice) -> bool:
+        return self._picture.is_timely(notice)
 
     # ── what is due ──
 
@@ -305,7 +313,8 @@ class NativeHandler:
 
     def _rejected(self, message: Received, fact: workloads.WorkloadRejected) -> None:
         del message
-        told = AdmissionRefusal(errors=fact.errors).message
+        refusal = AdmissionRefusal(errors=fact.errors)
+        told = with_next(refusal.message, remedy.next_step(refusal.errors))
         self._became(fact.workload_id, GroupState.REJECTED, REJECTED, told)
 
     def _waits(
@@ -313,7 +322,7 @@ class NativeHandler:
     ) -> None:
         """Why it waits now: the sentence that `muster why` tells, with the next step."""
         del message
-        told = f"{fact.message} Next: {fact.next_step}" if fact.next_step else fact.message
+        told = with_next(fact.message, fact.next_step)
         self._became(fact.workload_id, GroupState.SUBMITTED, fact.reason.value, told)
 
     def _evicted(self, message: Received, fact: workloads.WorkloadEvicted) -> None:
@@ -325,10 +334,14 @@ class NativeHandler:
         if record is not None and owner and record.submitted_at_ms:
             self._vacated.leave(owner, record.submitted_at_ms, self._now_ms)
 
-    def _requeued(self, message: Received, fact: workloads.WorkloadRequeued) -> None:
-        """Its pods are gone or were released; those made anew are told why they wait."""
+    def _waits_again(self, message: Received, fact: workloads.WorkloadFact) -> None:
+        """Evicted, held or released: pods that are there, or are made anew, are told so."""
         del message
-        self._became(fact.workload_id, GroupState.SUBMITTED, REQUEUED, fact.message)
+        reason, sentence, next_step = OF_STATE[fact.state]
+        requeued = isinstance(fact, workloads.WorkloadRequeued)
+        told = with_next(fact.message or sentence, next_step)
+        code = REQUEUED if requeued else reason.value
+        self._became(fact.workload_id, GroupState.SUBMITTED, code, told)
 
     def _over(self, message: Received, fact: workloads.WorkloadFact) -> None:
         del message

@@ -6,7 +6,7 @@ What is written says why they wait, which is seen anew after a restart: nothing 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import structlog
@@ -26,8 +26,9 @@ log = structlog.get_logger("native")
 class Noticing:
     """Notices that wait, by object, in order; `start` and `stop` may follow each other."""
 
-    def __init__(self, notices: PodNotices) -> None:
-        self._notices = notices
+    def __init__(self, notices: PodNotices, is_timely: Callable[[NativeNotice], bool]) -> None:
+        """`is_timely`: asked before each is written, as it may have waited for minutes."""
+        self._notices, self._is_timely = notices, is_timely
         self._waiting: dict[str, NativeNotice] = {}
         self._written: dict[str, tuple[str, str]] = {}
         """By uid: reason and message."""
@@ -64,7 +65,9 @@ class Noticing:
             await self._some.wait()
             self._some.clear()
             while self._waiting:
-                await self._write(self._waiting.pop(next(iter(self._waiting))))
+                notice = self._waiting.pop(next(iter(self._waiting)))
+                if self._is_timely(notice):
+                    await self._write(notice)
 
     async def _write(self, notice: NativeNotice) -> None:
         try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shared.core.kubernetes.namespace_quota import NamespaceQuota, full_for
-from shared.core.native import GroupObject, NativePod, PodsByGroup
+from shared.core.native import GroupObject, NativePod, PodsByGroup, key_of
 from shared.ports.native import (
     GroupChanged,
+    GroupNotice,
+    NativeNotice,
     PodChanged,
     PodsListed,
     QuotasTold,
@@ -35,6 +37,14 @@ class NativePicture:
         """Of all pods, and of the objects of groups that are told why they wait. O(pods)."""
         objects = {one.uid for one in self.told.values()}
         return objects | self.pods.uids()
+
+    def is_timely(self, notice: NativeNotice) -> bool:
+        """Whether its object is there and is what the notice was made for. O(1)."""
+        if isinstance(notice, GroupNotice):
+            told = self.told.get(key_of(notice.namespace, notice.source, notice.name))
+            return told is not None and told.uid == notice.uid
+        pod = self.pods.get(f"{notice.namespace}/{notice.name}")
+        return pod is not None and pod.uid == notice.uid and pod.waits
 
     def full_for(self, pod: NativePod) -> str:
         """Which quota of its namespace admits no further pod like it; empty: none."""

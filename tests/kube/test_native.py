@@ -3,13 +3,16 @@
 import asyncio
 import os
 import time
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from deploy.kube import nodes
+from shared.core.admission.standing import with_next
+from shared.core.model.reason import BY_CAPACITY, Reason
 from tests.kube.kube_world import choose_gpus
 from tests.kube.malformed_pods import (
-    CONTAINER,
     LARGE,
     POOL,
     REQUIRED,
@@ -18,18 +21,22 @@ from tests.kube.malformed_pods import (
     near,
     with_gpus,
 )
+from tests.kube.native_place import SECONDS, Place, bound, condition_of, names_of, running
+from tests.kube.waiting_scenes import OTHER, SCENES
 from tests.support.killing import checked
 from tests.support.kube_system import launch_on
 from tests.support.system import TEAM, Stage
 
 pytestmark = pytest.mark.timeout(400)
 INSTANCE = SCHEDULER = f"native-{os.getpid()}"
-SECONDS = 60
 NODES = 64
 WAITED_SECONDS_MAX = 5
+OF_POD = (
+    "SELECT workload_id FROM native.pod_group JOIN gateway.workload w ON w.id = workload_id"
+    " WHERE $1 = ANY(uids)"
+)
 COUNTED = nodes.node_name(45)
 AFFINE = nodes.node_name(46)
-POD = {"terminationGracePeriodSeconds": 1, "containers": [CONTAINER]}
 
 
 @pytest.fixture(scope="module")
@@ -53,83 +60,7 @@ async def stage(system, kube_namespace):
 
 @pytest.fixture
 def place(kube, kube_namespace):
-    return Place(kube, kube_namespace)
-
-
-class Place:
-    """A namespace, by an administrator."""
-
-    def __init__(self, kube, namespace):
-        self._kube, self.namespace = kube, namespace
-
-    def call(self, method, path, body=None):
-        with self._kube.client() as admin:
-            return admin.demand(method, path.format(self.namespace), body)
-
-    def pod(self, name, spec=None, **metadata):
-        body = {"metadata": {"name": name, **metadata}, "spec": _spec(spec)}
-        self.call("POST", "/api/v1/namespaces/{}/pods", body)
-
-    def job(self, name, spec, *, annotations=None, pod=None):
-        own = {**_spec(pod), "restartPolicy": "Never"}
-        template = {"metadata": {"annotations": annotations or {}}, "spec": own}
-        self.jobs(name, {**spec, "template": template})
-
-    def jobs(self, name, spec):
-        body = {"metadata": {"name": name}, "spec": spec}
-        self.call("POST", "/apis/batch/v1/namespaces/{}/jobs", body)
-
-    def pods(self):
-        return self.call("GET", "/api/v1/namespaces/{}/pods")["items"]
-
-    def events(self, name):
-        found = self.call("GET", "/apis/events.k8s.io/v1/namespaces/{}/events")["items"]
-        return [(one["reason"], one["note"]) for one in found if one["regarding"]["name"] == name]
-
-    def all_events(self):
-        """Notes by the name of the pod."""
-        notes: dict[str, list[str]] = {}
-        found = self.call("GET", "/apis/events.k8s.io/v1/namespaces/{}/events")["items"]
-        for one in (one for one in found if one["regarding"]["kind"] == "Pod"):
-            notes.setdefault(one["regarding"]["name"], []).append(one["note"])
-        return notes
-
-    def shown(self):
-        jobs = self.call("GET", "/apis/batch/v1/namespaces/{}/jobs")["items"]
-        return [_told(one) for one in self.pods()], [one["status"] for one in jobs]
-
-    def until(self, what, condition):
-        deadline = time.monotonic() + SECONDS
-        while not (found := condition()):
-            assert time.monotonic() < deadline, (what, self.all_events(), self.shown())
-            time.sleep(0.2)
-        return found
-
-
-def _spec(changes):
-    return {"schedulerName": SCHEDULER, **POD, **(changes or {})}
-
-
-def _told(pod):
-    return pod["metadata"]["name"], pod["spec"].get("nodeName"), pod["status"]
-
-
-def condition_of(found, name):
-    """A condition of an object by its type; None: it has none."""
-    conditions = found.get("status", {}).get("conditions", ())
-    return next((one for one in conditions if one["type"] == name), None)
-
-
-def running(pods):
-    return [one for one in pods if one["status"].get("phase") == "Running"]
-
-
-def _names(pods):
-    return {one["metadata"]["name"] for one in pods}
-
-
-def bound(pods):
-    return [one for one in pods if one["spec"].get("nodeName")]
+    return Place(kube, kube_namespace, SCHEDULER)
 
 
 async def test_a_bare_pod_runs_where_the_ledger_says(stage, place):
@@ -203,7 +134,7 @@ async def test_pods_of_services_run_each_alone_and_come_back(stage, place, kind)
             "serviceName": "none",
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {"app": kind}},
-            "template": {"metadata": {"labels": {"app": kind}}, "spec": _spec(None)},
+            "template": {"metadata": {"labels": {"app": kind}}, "spec": place.spec()},
         },
     }
     if kind == "deployments":
@@ -281,7 +212,7 @@ def _create(place, one):
     if one.kind == "pod":
         place.pod(one.name, one.spec, **one.metadata)
         return
-    template = {"metadata": one.metadata, "spec": _spec(one.spec)}
+    template = {"metadata": one.metadata, "spec": place.spec(one.spec)}
     if one.kind in ("job", "indexed"):
         template["spec"]["restartPolicy"] = "Never"
         mode = "Indexed" if one.kind == "indexed" else "NonIndexed"
@@ -304,7 +235,7 @@ async def test_205_malformed_pods_are_told_once_and_keep_no_other_waiting(stage,
             place.pod(f"sound-{number}", annotations={"large": "x" * LARGE})
     begun = time.monotonic()
     place.pod("last", asks(**{"nvidia.com/gpu": "1"}))
-    place.until("the last one runs", lambda: "last" in _names(running(place.pods())))
+    place.until("the last one runs", lambda: "last" in names_of(running(place.pods())))
     waited = time.monotonic() - begun
 
     place.until("all are told", lambda: len(place.all_events()) >= len(wrong))
@@ -324,7 +255,7 @@ async def test_205_malformed_pods_are_told_once_and_keep_no_other_waiting(stage,
         for c in pod["status"]["conditions"]
         if c["status"] == "False" and c["type"] == "PodScheduled"
     }
-    assert {"before", "sound-50", "sound-150", "last"} == _names(bound(found))
+    assert {"before", "sound-50", "sound-150", "last"} == names_of(bound(found))
     assert reasons == {"PodNotHonoured", "Rejected"}
     assert waited < WAITED_SECONDS_MAX
 
@@ -379,30 +310,70 @@ async def test_a_pod_takes_what_its_kubelet_chose_where_a_plugin_counts(stage, p
     assert "extendedResourceClaimStatus" not in pod["status"]
 
 
-async def test_a_pod_that_quota_blocks_says_what_why_says_and_calls_for_no_node(stage, place):
-    limits = {"gpu_milli": 1_000, "cpu_milli": 64_000, "memory_mib": 1 << 20}
-    flavors = [{"flavor": "default", "nominal": limits}]
-    await stage.put("queues/tiny", {"team": TEAM, "flavors": flavors})
-    tiny = {"labels": {"muster.dev/queue": "tiny"}}
-    place.pod("first", **tiny)
-    place.until("it runs", lambda: running(place.pods()))
-    place.pod("second", **tiny)
+@asynccontextmanager
+async def staged(stage, place, name):
+    """A pod that waits, with what is so before; node and team are as before at the end."""
+    scene = SCENES[name]
+    node, own = f"/api/v1/nodes/{scene.node}", {}
+    if scene.queue is not None:
+        await stage.put(f"queues/{name}", {"team": TEAM, **scene.queue})
+        own = {"labels": {"muster.dev/queue": name}}
+    if scene.node:
+        change = {"metadata": {"labels": {POOL: scene.node}}}
+        place.call("PATCH", node, {**change, "spec": {"unschedulable": scene.cordoned}})
+    try:
+        for number, spec in enumerate(scene.before):
+            place.pod(f"before-{number}", spec, **own)
+        place.until("they run", lambda: len(running(place.pods())) == len(scene.before))
+        await stage.put(f"teams/{TEAM}", scene.team)
+        for number, spec in enumerate(scene.ahead):
+            place.pod(f"ahead-{number}", spec, **own, **scene.metadata)
+        place.pod("waits", scene.spec, **own, **scene.metadata)
+        yield
+    finally:
+        if scene.node:
+            labels = {"metadata": {"labels": {POOL: None}}}
+            place.call("PATCH", node, {**labels, "spec": {"unschedulable": False}})
+        await stage.put(f"teams/{TEAM}", dict.fromkeys(scene.team))
 
-    def told(name):
-        (pod,) = [one for one in place.pods() if one["metadata"]["name"] == name]
-        return condition_of(pod, "PodScheduled")
 
-    waits = place.until("quota is told", lambda: told("second"))
-    (row,) = await stage.rows.fetch(
-        "SELECT workload_id, reason FROM native.pod_group WHERE state = 'submitted'"
-        " AND reason <> '' AND key LIKE $1 || '/%'",
-        place.namespace,
-    )
-    why = await stage.get(f"workloads/{row['workload_id']}/why")
+async def _until_told(stage, place, code):
+    """The workload of the pod that waits, its condition, and the sentence of why: they agree."""
+    deadline = time.monotonic() + SECONDS
+    why: dict[str, Any] = {}
+    told: dict[str, Any] = {}
+    sentence = ""
+    while why.get("reason") != code or told.get("message") != sentence:
+        assert time.monotonic() < deadline, (code, why, place.all_events())
+        await asyncio.sleep(0.2)
+        (pod,) = (one for one in place.pods() if one["metadata"]["name"] == "waits")
+        told = condition_of(pod, "PodScheduled") or {}
+        for row in await stage.rows.fetch(OF_POD, pod["metadata"]["uid"]):
+            why = await stage.get(f"workloads/{row['workload_id']}/why")
+            sentence = with_next(why["message"], why["next_step"])
+    return why["id"], told, sentence
 
-    assert "WaitingForQuota" == waits["reason"] == why["reason"] == row["reason"]
-    assert f"{why['message']} Next: {why['next_step']}" == waits["message"]
-    assert (waits["reason"], waits["message"]) in place.events("second")
+
+@pytest.mark.parametrize("name", SCENES)
+async def test_a_pod_says_what_why_says_and_calls_for_a_node_only_where_one_helps(
+    stage, place, name
+):
+    scene = SCENES[name]
+    async with staged(stage, place, name):
+        if scene.command or scene.then:
+            work, _, _ = await _until_told(stage, place, Reason.WAITING_FOR_QUOTA)
+            if scene.command:
+                await stage.command(work, scene.command)
+            if scene.then:
+                await stage.put(f"flavors/{OTHER}", {"products": ["none"]})
+                await stage.put(f"queues/{name}", scene.then)
+        _, told, sentence = await _until_told(stage, place, scene.code)
+
+    helps = {one.value for one in BY_CAPACITY}
+    events = place.events("waits")
+    assert (scene.code, sentence) in events
+    assert told["reason"] == ("Unschedulable" if scene.code in helps else scene.code)
+    assert scene.code in helps or not helps & {reason for reason, _ in events}
 
 
 def _apart_by(job):

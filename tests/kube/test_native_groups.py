@@ -9,7 +9,7 @@ import pytest
 
 from deploy.kube import nodes
 from tests.kube.malformed_pods import POOL, with_gpus
-from tests.kube.test_native import Place, condition_of, running
+from tests.kube.native_place import Place, condition_of, running
 from tests.support.kube_system import launch_on
 from tests.support.system import TEAM, Stage
 
@@ -163,12 +163,8 @@ async def place(system, kube, kube_namespace):
     await stage.organise()
     await stage.put(f"teams/{TEAM}", {"namespace": kube_namespace})
     await stage.until("SELECT count(*) FROM placement.node", 64, 60)
-    yield Place(kube, kube_namespace)
+    yield Place(kube, kube_namespace, SCHEDULER)
     await stage.disconnect()
-
-
-def _pod(place, name, metadata, spec=None):
-    place.pod(name, {"schedulerName": SCHEDULER, **(spec or {})}, **metadata)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -179,14 +175,14 @@ async def test_a_group_of_another_controller_runs_whole_and_in_its_order(place, 
     uid = place.call("POST", path, body)["metadata"]["uid"]
     own = OF_GROUP if name == "kubernetes" else {}
     for number in (3, 2, 1):
-        _pod(place, f"p{SIZE - number}", member(number, uid), own)
+        place.pod(f"p{SIZE - number}", own, **member(number, uid))
 
     told = ("WaitingForPods", f"3 of {SIZE} pods of the group g are there; {HOLDS_NOTHING}")
     place.until("its pods are told", lambda: told in place.events("p1"))
     if name in POD_GROUPS:
         place.until("it is told", lambda: told in place.events("g"))
     assert not running(place.pods())
-    _pod(place, "p4", member(0, uid), HEAD if name == "ray" else own)
+    place.pod("p4", HEAD if name == "ray" else own, **member(0, uid))
     found = place.until("all run", lambda: (r := running(place.pods())) and len(r) == SIZE and r)
 
     labels = {one["metadata"]["name"]: one["metadata"]["labels"] for one in found}
@@ -216,12 +212,12 @@ async def test_a_group_of_kubernetes_has_the_condition_of_its_pods(place):
         return ours and ours["reason"] == reason and told() == {key: ours[key] for key in TOLD}
 
     try:
-        _pod(place, "full", {}, {**here, "containers": [with_gpus(8)]})
+        place.pod("full", {**here, "containers": [with_gpus(8)]})
         place.until("it runs", lambda: running(place.pods()))
         half = {**here, **OF_GROUP, "containers": [with_gpus(4)]}
-        _pod(place, "a", {}, half)
+        place.pod("a", half)
         place.until("the group is short", lambda: both_say("WaitingForPods"))
-        _pod(place, "b", {}, half)
+        place.pod("b", half)
         place.until("a node would help", lambda: both_say("Unschedulable"))
         place.call("DELETE", "/api/v1/namespaces/{}/pods/full")
         found = place.until(
@@ -239,13 +235,13 @@ async def test_what_starts_in_order_runs_part_by_part_and_each_part_whole(place,
     path = f"/apis/{version}/namespaces/{{}}/{kind.lower()}s"
     body = {"apiVersion": version, "kind": kind, "metadata": {"name": "g"}, "spec": spec}
     uid = place.call("POST", path, body)["metadata"]["uid"]
-    _pod(place, "first", member(0, uid))
+    place.pod("first", **member(0, uid))
 
     place.until("the first runs before the others are made", lambda: running(place.pods()))
-    _pod(place, "second", member(1, uid))
+    place.pod("second", **member(1, uid))
     told = place.until("it is told", lambda: place.events("second"))
     alone = running(place.pods())
-    _pod(place, "third", member(2, uid))
+    place.pod("third", **member(2, uid))
     found = place.until("all run", lambda: (r := running(place.pods())) and len(r) == 3 and r)
 
     assert "1 of 2 pods" in told[0][1]
@@ -257,7 +253,7 @@ async def test_what_starts_in_order_runs_part_by_part_and_each_part_whole(place,
 
 async def test_a_group_whose_object_is_missing_waits_until_it_is_created(place):
     for name in ("a", "b"):
-        _pod(place, name, _coscheduling(0, ""))
+        place.pod(name, **_coscheduling(0, ""))
 
     told = place.until("it is told", lambda: place.events("a"))
     assert told[0][1].startswith("the coscheduling g that tells the size of the group does not")

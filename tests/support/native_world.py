@@ -134,11 +134,11 @@ class World:
         )
         return self.decide(Received(event=event, topic="t", partition=0, offset=0))
 
-    def over(self, work, kind=workloads.WorkloadFailed):
+    def over(self, work, kind=workloads.WorkloadFailed, state=State.FAILED, message=""):
         return self.fact(
             kind(
-                workload_id=work, team="vision", queue="q", version=2, state=State.FAILED,
-                attempt=1, priority=1,
+                workload_id=work, team="vision", queue="q", version=2, state=state, attempt=1,
+                priority=1, message=message,
             )
         )  # fmt: skip
 
@@ -162,15 +162,15 @@ def of_job(index, uid=""):
 
 
 def changed(pod):
-    return PodChanged(key=f"red/{pod.name}", pod=pod)
+    return PodChanged(key=f"{pod.namespace}/{pod.name}", pod=pod)
 
 
 def gone(pod):
-    return PodChanged(key=f"red/{pod.name}", pod=None)
+    return PodChanged(key=f"{pod.namespace}/{pod.name}", pod=None)
 
 
 def listed(*pods):
-    return PodsListed(pods={f"red/{one.name}": one for one in pods})
+    return PodsListed(pods={f"{one.namespace}/{one.name}": one for one in pods})
 
 
 def job(parallelism=2, **fields):

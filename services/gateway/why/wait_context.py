@@ -126,8 +126,7 @@ async def around(
         node, asked = blocked[flavors[0]]
         refusal = quota_reasons.waiting(queue, node, flavors[0], asked)
     if strict and place.place > 1 and place.first:
-        head = place.first[0]
-        refusal = quota_reasons.behind_head(queue.name, head.name or head.id)
+        refusal = quota_reasons.behind_head(queue.name, place.first[0].id)
     waits_for_ends = stopped is None and reason not in UNFREED
     frees = await frees_next(gateway, call, row["id"], flavors, below) if waits_for_ends else ()
     spot = tuple(await spot_left_out(gateway, queue, spec))

@@ -30,6 +30,7 @@ from services.gateway.why.why_views import Why, WhyEntry
 from services.gateway.workloads.workload_reads import row_of
 from shared.core.admission import remedy
 from shared.core.admission.recorded_reasons import recorded
+from shared.core.admission.standing import OF_STATE
 from shared.core.kubernetes.standing import OUT_OF_SERVICE
 from shared.core.model.decision import FieldError, Reason, Refusal
 from shared.core.model.lifecycle import State
@@ -52,24 +53,6 @@ _CHANGES: Final = (
     "SELECT state, version, at_ms, reason, message, pod_reason FROM gateway.event"
     " WHERE workload_id = $1 AND version > 0 AND at_ms <= $2 ORDER BY version DESC LIMIT 50"
 )
-_ANSWERS: Final = {
-    State.RECEIVED: (Reason.RECEIVED, "it is durable and waits for admission", "wait a moment"),
-    State.QUEUED: (Reason.PENDING, "it is queued and was not tried yet", "wait for its turn"),
-    State.HELD: (Reason.HELD, "it is on hold", "release it"),
-    State.PLACED: (Reason.PLACED, "its devices are charged and its pods are being made", ""),
-    State.BOUND: (Reason.BOUND, "its pods are written to the cluster and start", ""),
-    State.RUNNING: (Reason.RUNNING, "its pods run", ""),
-    State.EVICTING: (Reason.EVICTING, "its pods are being stopped", "it queues again by itself"),
-    State.CANCELLING: (Reason.CANCELLED, "its pods are being stopped", ""),
-    State.SUCCEEDED: (Reason.SUCCEEDED, "all of its pods ended well", ""),
-    State.FAILED: (Reason.FAILED, "it failed", "look at its pods and submit it again"),
-    State.CANCELLED: (Reason.CANCELLED, "it was cancelled", ""),
-    State.REJECTED: (
-        Reason.REJECTED,
-        "it can never run as it is",
-        "change what is named and submit it again",
-    ),
-}
 _RECEIVED: Final = {
     "state": State.RECEIVED.value,
     "version": 0,
@@ -195,7 +178,7 @@ def _current(row: Mapping[str, Any], rows: Any, history: tuple[WhyEntry, ...]) -
     What was told without a state is of another submission with its key, and says nothing of it.
     """
     state = State(row["state"] or State.RECEIVED.value)
-    reason, message, next_step = _ANSWERS[state]
+    reason, message, next_step = OF_STATE[state]
     if state is State.EVICTING and row["reason"] == Reason.NODE_LOST.value:
         next_step = _ON_LOST_NODE
     pairs = [(one, entry) for one, entry in zip(rows, history, strict=True) if one["state"]]

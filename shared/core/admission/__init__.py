@@ -2,5 +2,6 @@
 
 `form.py` and `pods.py` check what a submission says, `rules.py` its team, defaults and maxima;
 `static_fit` asks the empty fleet (`fleet_shape.py`); `errors.py` names the field, the value and
-the rule, `remedy.py` the next step.
+the rule, `remedy.py` the next step;
+`standing.py` what a state says of a workload where no more is recorded.
 """

@@ -31,6 +31,10 @@ class PodsByGroup:
         """The keys of groups with pods."""
         return self._groups.keys()
 
+    def get(self, key: str) -> NativePod | None:
+        """The pod under a key. O(1)."""
+        return self._pods.get(key)
+
     def uids(self) -> set[str]:
         """Of all pods. O(pods)."""
         return {one.uid for one in self._pods.values()}

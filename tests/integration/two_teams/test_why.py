@@ -195,7 +195,7 @@ async def test_behind_the_head_of_a_strict_queue_it_is_told_who_that_is_now(gate
         head = (await gateway.call("GET", "/v1/workloads/w2/why", key=red)).body
 
     assert ("BehindStrictHead", "BehindStrictHead") == (second["reason"], last["reason"])
-    assert "queue red is strict: n-w2 is ahead and must start first" == last["message"]
+    assert "queue red is strict: w2 is ahead and must start first" == last["message"]
     assert "BehindStrictHead" != head["reason"]
 
 

@@ -7,6 +7,7 @@ import pytest
 from services.native.judging import ASK_AGAIN_MS, RESTART_MS
 from services.native.messages import GroupForgotten
 from shared.core.model.decision import FieldError
+from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
 from shared.core.model.value import replace
 from shared.events import organisation, quotas, workloads
@@ -24,6 +25,9 @@ from tests.support.native_world import (
     of_job,
     refused,
 )
+
+GROUP = {"muster.dev/group": "g"}
+SIZE_OF_FIVE = {"muster.dev/group-size": "5"}
 
 
 async def test_a_pod_is_submitted_once(world):
@@ -253,6 +257,30 @@ async def test_why_it_waits_is_told_to_its_pods_and_is_no_call_for_nodes_unless_
     assert "TopologyPlacementFailed" == world.rows.groups["red/pod/u-p"]["reason"]
 
 
+ON_HOLD = "held by ann"
+AGAIN = {
+    workloads.WorkloadHeld: (State.HELD, ON_HOLD, "held", f"{ON_HOLD} Next: release it"),
+    workloads.WorkloadReleased: (
+        State.QUEUED, "", "Pending", "it is queued and was not tried yet Next: wait for its turn",
+    ),
+    workloads.WorkloadRequeued: (
+        State.QUEUED, "moved", "Requeued", "moved Next: wait for its turn",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", AGAIN)
+async def test_what_is_held_released_or_queued_again_says_so(world, kind):
+    (one,) = world.hear(listed(a_pod()))
+    state, message, code, told = AGAIN[kind]
+
+    world.over(one.workload_id, kind, state=state, message=message)
+    world.due()
+
+    assert [("p", code)] == await world.told()
+    assert [told] == [one.message for one in world.notices.written]
+
+
 async def test_a_pod_that_is_bound_is_told_nothing_more(world):
     (one,) = world.hear(listed(a_pod()))
     world.hear(changed(a_pod(claimed=True, node="n")))
@@ -261,6 +289,21 @@ async def test_a_pod_that_is_bound_is_told_nothing_more(world):
     world.due()
 
     assert [] == await world.told()
+
+
+async def test_what_came_true_meanwhile_is_not_written(world, monkeypatch):
+    monkeypatch.setattr("services.native.noticing.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("services.native.noticing.RETRY_SECONDS", 0)
+    world.notices.failures = 1
+    short = [a_pod(name, labels=GROUP, annotations=SIZE_OF_FIVE) for name in "abcd"]
+    world.hear(listed(*short))
+    world.hear(
+        gone(short[0]),
+        changed(replace(short[1], uid="another", gates=("g",))),
+        changed(replace(short[2], claimed=True, node="n")),
+    )
+
+    assert [("d", "WaitingForPods")] == await world.told()
 
 
 async def test_what_a_pod_was_told_is_forgotten_with_it(world):
