@@ -97,7 +97,7 @@ WRONG: Final[Mapping[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
     "forms": (asks(**BOTH_FORMS), {}, "one form of GPU"),
     "shared": (asks(**{"nvidia.com/gpu.shared": "1"}), {}, "[nvidia.com/gpu.shared]"),
     "fraction": ({}, _annotated("gpu-fraction", "0.5"), "metadata.annotations[gpu-fraction]"),
-    "memory": ({}, _annotated("gpu-memory", "-4096"), "metadata.annotations[gpu-memory]"),
+    "memory": ({}, _annotated("gpu-memory", "-4096"), "ask for a MIG instance"),
     # nodes
     "label": (near(_expression("disk", "ssd")), {}, "spec.affinity.nodeAffinity[disk]"),
     "operator": (near(_expression(POOL, operator="Exists")), {}, f"nodeAffinity.{REQUIRED}"),

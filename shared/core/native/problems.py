@@ -21,7 +21,14 @@ MIG_SEED: Final = "nvidia.com/gpu.mig-"
 """A spelling that no device plugin has; `nvidia.com/mig-1g.10gb` is right."""
 
 YUNIKORN_GROUP: Final = "yunikorn.apache.org/task-group-name"
-SHARES_OF_OTHERS: Final = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+SHARES: Final = (
+    "gpu-fraction",
+    "gpu-memory",
+    "gpu-fraction-num-devices",
+    "muster.dev/gpu-milli",
+    "muster.dev/gpu-memory-mib",
+)
+"""Annotations that ask for a part of a GPU, of KAI and as one may guess them of Muster."""
 OBJECT_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 """Of a group that an annotation names, which is an object: a DNS-1123 subdomain."""
 _REMEDY_GROUP: Final = (
@@ -71,10 +78,10 @@ def _misnamed_group(pod: NativePod) -> FieldError | None:
 
 
 def _of_gpus(pod: NativePod) -> FieldError | None:
-    for key in SHARES_OF_OTHERS:
+    for key in SHARES:
         if key in pod.annotations:
-            field, rule = f"metadata.annotations[{key}]", "shares of a GPU are not given to pods"
-            return _error(field, pod.annotations[key], rule, _SUBMIT)
+            rule = "shares of a GPU are not given to pods that others make"
+            return _error(f"metadata.annotations[{key}]", pod.annotations[key], rule, _PART)
     wrong = next(filter(None, map(_of_container, pod.gpus)), None)
     if wrong is not None:
         return wrong
@@ -149,4 +156,8 @@ def _error(field: str, value: str, rule: str, remedy: str) -> FieldError:
     return FieldError(field=field, value=value[:64], rule=rule, remedy=remedy)
 
 
+_PART: Final = (
+    "ask for a MIG instance (nvidia.com/mig-1g.10gb) or a whole GPU, or submit the work to Muster"
+    " with gpu.milli (muster submit), which makes its pods with a claim of the shared GPU"
+)
 _SUBMIT: Final = "submit the work to Muster (muster submit), or ask for whole GPUs"

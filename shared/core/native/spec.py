@@ -17,7 +17,7 @@ from shared.core.model.nouns import GpuChoice, PodSet, WorkloadKind, WorkloadSpe
 from shared.core.native.apart import spread_of
 from shared.core.native.groups import PodGroup
 from shared.core.native.pod import NativePod
-from shared.core.native.problems import PRODUCT_LABEL, SHARES_OF_OTHERS, YUNIKORN_GROUP
+from shared.core.native.problems import PRODUCT_LABEL, SHARES, YUNIKORN_GROUP
 from shared.core.native.sources import KAI_GROUP, SIZES, VOLCANO_GROUPS
 
 QUEUE_LABELS: Final = ("muster.dev/queue", "kueue.x-k8s.io/queue-name")
@@ -27,7 +27,7 @@ DURATION: Final = "muster.dev/expected-duration-seconds"
 READ_ANNOTATIONS: Final = frozenset(
     (
         DURATION,
-        *SHARES_OF_OTHERS,
+        *SHARES,
         *SIZES.values(),
         *VOLCANO_GROUPS,
         KAI_GROUP,

@@ -19,6 +19,7 @@ from shared.core.native import (
 )
 from shared.core.native.groups import keys_of, whole_of
 from shared.core.native.problems import PRODUCT_LABEL as PRODUCT
+from shared.core.native.problems import SHARES
 from shared.core.native.sources import BY_NAME
 
 POOLS = ("muster.dev/pool",)
@@ -222,7 +223,6 @@ WRONG = {
         a_pod(annotations={"pod-group-name": "x" * 254}),
         "metadata.annotations[pod-group-name]",
     ),
-    "fraction": (a_pod(annotations={"gpu-memory": "4"}), "metadata.annotations[gpu-memory]"),
     "mig": (
         a_pod(gpus=(ContainerGpus(container="a", amounts={"nvidia.com/mig-small": "1"}),)),
         "spec.containers[a].resources.limits[nvidia.com/mig-small]",
@@ -285,6 +285,16 @@ def test_what_is_not_honoured_is_named(pod, field):
 
     assert found is not None
     assert field == found.field
+
+
+@pytest.mark.parametrize("annotation", SHARES)
+def test_a_share_is_refused_with_what_gives_a_part_of_a_gpu(annotation):
+    found = problem_of_pod(a_pod(annotations={annotation: "500"}), POOLS)
+
+    assert found is not None
+    assert f"metadata.annotations[{annotation}]" == found.field
+    assert "nvidia.com/mig-" in found.remedy
+    assert "muster submit" in found.remedy
 
 
 def test_a_group_of_muster_goes_before_one_that_is_not_read():
