@@ -19,6 +19,7 @@ SIZE = 4
 HOLDS_NOTHING = "it holds nothing until all are"
 ONLY = nodes.node_name(48)
 TOLD = ("status", "reason", "message")
+INDEX = "batch.kubernetes.io/job-completion-index"
 JOBSET, KUBEFLOW = "jobset.sigs.k8s.io", "training.kubeflow.org"
 
 
@@ -49,6 +50,14 @@ def _jobset(number, uid):
     return {"labels": {**labels, "batch.kubernetes.io/job-completion-index": str(number % 2)}}
 
 
+def _trainjob(number, uid):
+    """Of the JobSet that a TrainJob becomes by the runtime torch-distributed."""
+    of_set = {"jobset-uid": uid, "jobset-name": "g", "replicatedjob-name": "node"}
+    labels = {f"{JOBSET}/{key}": value for key, value in of_set.items()}
+    indexes = {f"{JOBSET}/job-global-index": "0", INDEX: str(number)}
+    return {"labels": {**labels, **indexes}}
+
+
 def _kubeflow(number, uid):
     role, index = ("master", 0) if number == 0 else ("worker", number - 1)
     of_job = {"job-name": "g", "replica-type": role, "replica-index": str(index)}
@@ -59,7 +68,9 @@ def _kubeflow(number, uid):
 
 
 def _ray(number, uid):
-    labels = {"ray.io/cluster": "g", "ray.io/node-type": "worker" if number else "head"}
+    kind, group = ("worker", "a") if number else ("head", "headgroup")
+    of_node = {"is-ray-node": "yes", "cluster": "g", "node-type": kind, "group": group}
+    labels = {f"ray.io/{key}": value for key, value in of_node.items()}
     owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "g", "uid": uid}
     return {"labels": labels, "ownerReferences": [{**owner, "controller": True}]}
 
@@ -67,6 +78,7 @@ def _ray(number, uid):
 MEMBERS = {"minMember": SIZE}
 WORKERS = [{"groupName": "a", "replicas": 1, "numOfHosts": 2}, {"groupName": "b", "replicas": 1}]
 JOBS = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 2, "completions": 2}}}
+NODE = {"name": "node", "replicas": 1, "template": {"spec": {"parallelism": 4, "completions": 4}}}
 ROLES = {"Master": {"replicas": 1}, "Worker": {"replicas": 3}}
 UPSTREAM = "scheduling.k8s.io/v1beta1"
 KINDS = {
@@ -80,6 +92,7 @@ KINDS = {
     "volcano": ("scheduling.volcano.sh/v1beta1", "PodGroup", MEMBERS, _volcano),
     "kai": ("scheduling.run.ai/v2alpha2", "PodGroup", MEMBERS, _kai),
     "jobset": ("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [JOBS]}, _jobset),
+    "trainjob": ("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [NODE]}, _trainjob),
     "ray": ("ray.io/v1", "RayCluster", {"workerGroupSpecs": WORKERS}, _ray),
     "pytorch": ("kubeflow.org/v1", "PyTorchJob", {"pytorchReplicaSpecs": ROLES}, _kubeflow),
 }
@@ -110,7 +123,7 @@ IN_ORDER = {
 }
 OF_GROUP = {"schedulingGroup": {"podGroupName": "g"}}
 POD_GROUPS = ("kubernetes", "coscheduling", "volcano", "kai")
-RANKED = {"volcano", "jobset", "pytorch"}
+RANKED = {"volcano", "jobset", "trainjob", "pytorch"}
 HEAD = {
     "containers": [{"name": "head", "image": "a/b:1", "resources": {"limits": {"cpu": "500m"}}}]
 }
@@ -167,12 +180,17 @@ async def place(system, kube, kube_namespace):
     await stage.disconnect()
 
 
+def _create(place, name, object_name="g", *, spec=None, kinds=KINDS):
+    """The object of a kind of the table; its uid."""
+    version, kind, own, _ = kinds[name]
+    path = f"/apis/{version}/namespaces/{{}}/{kind.lower()}s"
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": object_name}}
+    return place.call("POST", path, {**body, "spec": spec or own})["metadata"]["uid"]
+
+
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_group_of_another_controller_runs_whole_and_in_its_order(place, name):
-    version, kind, spec, member = KINDS[name]
-    path = f"/apis/{version}/namespaces/{{}}/{kind.lower()}s"
-    body = {"apiVersion": version, "kind": kind, "metadata": {"name": "g"}, "spec": spec}
-    uid = place.call("POST", path, body)["metadata"]["uid"]
+    member, uid = KINDS[name][-1], _create(place, name)
     own = OF_GROUP if name == "kubernetes" else {}
     for number in (3, 2, 1):
         place.pod(f"p{SIZE - number}", own, **member(number, uid))
@@ -196,8 +214,7 @@ async def test_a_group_of_another_controller_runs_whole_and_in_its_order(place, 
 
 async def test_a_group_of_kubernetes_has_the_condition_of_its_pods(place):
     path = f"/apis/{UPSTREAM}/namespaces/{{}}/podgroups"
-    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
-    place.call("POST", path, {"kind": "PodGroup", "metadata": {"name": "g"}, "spec": spec})
+    _create(place, "kubernetes", spec={"schedulingPolicy": {"gang": {"minCount": 2}}})
     node = f"/api/v1/nodes/{ONLY}"
     place.call("PATCH", node, {"metadata": {"labels": {POOL: ONLY}}})
     here = {"nodeSelector": {POOL: ONLY}}
@@ -231,10 +248,7 @@ async def test_a_group_of_kubernetes_has_the_condition_of_its_pods(place):
 
 @pytest.mark.parametrize("name", IN_ORDER)
 async def test_what_starts_in_order_runs_part_by_part_and_each_part_whole(place, name):
-    version, kind, spec, member = IN_ORDER[name]
-    path = f"/apis/{version}/namespaces/{{}}/{kind.lower()}s"
-    body = {"apiVersion": version, "kind": kind, "metadata": {"name": "g"}, "spec": spec}
-    uid = place.call("POST", path, body)["metadata"]["uid"]
+    member, uid = IN_ORDER[name][-1], _create(place, name, kinds=IN_ORDER)
     place.pod("first", **member(0, uid))
 
     place.until("the first runs before the others are made", lambda: running(place.pods()))
@@ -251,15 +265,76 @@ async def test_what_starts_in_order_runs_part_by_part_and_each_part_whole(place,
     assert of["first"] != of["second"] == of["third"]
 
 
+async def test_the_submitter_of_a_ray_job_is_no_member_of_its_cluster(place):
+    uid = _create(place, "ray")
+    for number in range(1, SIZE):
+        place.pod(f"worker-{number}", **_ray(number, uid))
+    submitter = {**place.spec(HEAD), "restartPolicy": "Never"}
+    place.jobs("submitter", {"backoffLimit": 2, "template": {"spec": submitter}})
+
+    (first,) = place.until("the submitter runs", lambda: running(place.pods()))
+    place.pod("head", HEAD, **_ray(0, uid))
+    found = place.until("all run", lambda: (r := running(place.pods())) and len(r) > SIZE and r)
+
+    works = {
+        one["metadata"]["name"]: one["metadata"]["labels"]["muster.dev/workload"] for one in found
+    }
+    alone = works.pop(first["metadata"]["name"])
+    assert first["metadata"]["name"].startswith("submitter-")
+    assert {alone} != set(works.values())
+    assert 1 == len(set(works.values()))
+
+
+async def test_pods_beyond_the_least_of_a_group_wait_and_are_told_so(place):
+    _create(place, "coscheduling", spec={"minMember": 2})
+    for name in "abc":
+        place.pod(name, **_coscheduling(0, ""))
+
+    place.until("the least runs", lambda: len(running(place.pods())) == 2)
+    (left,) = (one for one in place.pods() if not one["spec"].get("nodeName"))
+    (told,) = place.until("it is told", lambda: _beyond(place, left["metadata"]["name"]))
+
+    assert told.startswith("the group has its 2 pods, as its size tells; give the group the size")
+    assert 2 == len(running(place.pods()))
+
+
+def _beyond(place, pod):
+    return [note for reason, note in place.events(pod) if reason == "BeyondGroupSize"]
+
+
+async def test_two_gangs_that_begin_with_three_and_one_never_hold_each_other_up(place):
+    for group in "xy":
+        _create(place, "kubernetes", group)
+    node = f"/api/v1/nodes/{ONLY}"
+    place.call("PATCH", node, {"metadata": {"labels": {POOL: ONLY}}})
+    here = {"nodeSelector": {POOL: ONLY}}
+
+    def both_ended():
+        held = [one["metadata"]["name"][0] for one in place.pods() if _holds(one)]
+        assert len({*held} - {"f"}) < 2, "half of each"
+        return sum(one["status"]["phase"] == "Succeeded" for one in place.pods()) == 2 * SIZE
+
+    try:
+        place.pod("full", {**here, "containers": [with_gpus(SIZE)]})
+        place.until("it runs", lambda: running(place.pods()))
+        for name in ("x0", "x1", "x2", "y0", "y1", "y2", "y3", "x3"):
+            group = {"schedulingGroup": {"podGroupName": name[0]}}
+            place.pod(name, {**here, **group}, annotations={"muster.dev/duration-seconds": "1"})
+        place.until("both have run", both_ended)
+    finally:
+        place.call("PATCH", node, {"metadata": {"labels": {POOL: None}}})
+
+
+def _holds(pod):
+    return pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running")
+
+
 async def test_a_group_whose_object_is_missing_waits_until_it_is_created(place):
     for name in ("a", "b"):
         place.pod(name, **_coscheduling(0, ""))
 
     told = place.until("it is told", lambda: place.events("a"))
     assert told[0][1].startswith("the coscheduling g that tells the size of the group does not")
-    version, kind, _, _ = KINDS["coscheduling"]
-    path = f"/apis/{version}/namespaces/{{}}/podgroups"
-    body = {"apiVersion": version, "kind": kind, "metadata": {"name": "g"}}
-    place.call("POST", path, {**body, "spec": {"minMember": 2}})
+    _create(place, "coscheduling", spec={"minMember": 2})
 
     assert place.until("both run", lambda: len(running(place.pods())) == 2)
