@@ -318,8 +318,8 @@ async def test_two_gangs_that_begin_with_three_and_one_never_hold_each_other_up(
         place.pod("full", {**here, "containers": [with_gpus(SIZE)]})
         place.until("it runs", lambda: running(place.pods()))
         for name in ("x0", "x1", "x2", "y0", "y1", "y2", "y3", "x3"):
-            group = {"schedulingGroup": {"podGroupName": name[0]}}
-            place.pod(name, {**here, **group}, annotations={"muster.dev/duration-seconds": "1"})
+            own = {"schedulingGroup": {"podGroupName": name[0]}}
+            place.pod(name, {**here, **own}, annotations={"muster.dev/duration-seconds": "1"})
         place.until("both have run", both_ended)
     finally:
         place.call("PATCH", node, {"metadata": {"labels": {POOL: None}}})

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,33 +26,40 @@ TOLD = ("native", "binder", "admission", "quota", "placement")
 
 async def measure(place: Place, pods: int) -> dict[str, Any]:
     """One GPU each, through native service, admission, quota, placement and binder."""
-    async with place.namespace(NAMESPACE) as connection:
-        with tempfile.TemporaryDirectory(prefix="muster-bench-", dir="/var/tmp") as name:
-            system = await asyncio.to_thread(
-                launch_on,
-                place.plane.folder,
-                Path(name) / "system",
-                instance="bench-native",
-                scheduler_name=SCHEDULER,
-            )
-            stage = Stage(system)
-            try:
-                await stage.connect()
-                return await _measured(stage, place, connection, pods)
-            finally:
-                await stage.disconnect()
-                await asyncio.to_thread(system.discard)
+    async with place.namespace(NAMESPACE) as connection, for_native_pods(place) as stage:
+        return await _measured(stage, place, connection, pods)
+
+
+@contextlib.asynccontextmanager
+async def for_native_pods(place: Place) -> AsyncIterator[Stage]:
+    """A system that knows all nodes, with a team that has the namespace of the pods."""
+    with tempfile.TemporaryDirectory(prefix="muster-bench-", dir="/var/tmp") as name:
+        system = await asyncio.to_thread(
+            launch_on,
+            place.plane.folder,
+            Path(name) / "system",
+            instance="bench-native",
+            scheduler_name=SCHEDULER,
+        )
+        stage = Stage(system)
+        try:
+            await stage.connect()
+            await stage.organise()
+            await stage.put(f"teams/{TEAM}", {"namespace": NAMESPACE})
+            nodes = "SELECT count(*) FROM placement.node"
+            await stage.until(nodes, place.nodes, READY_SECONDS_MAX)
+            yield stage
+        finally:
+            await stage.disconnect()
+            await asyncio.to_thread(system.discard)
 
 
 async def _measured(
     stage: Stage, place: Place, connection: Connection, pods: int
 ) -> dict[str, Any]:
-    await stage.organise()
-    await stage.put(f"teams/{TEAM}", {"namespace": NAMESPACE})
-    await stage.until("SELECT count(*) FROM placement.node", place.nodes, READY_SECONDS_MAX)
     before, told = place.cpu() | await _cpu(stage), await place.requests()
     start = now()
-    await create(connection, NAMESPACE, [_a_pod(number) for number in range(pods)])
+    await create(connection, NAMESPACE, [a_native_pod(number) for number in range(pods)])
     created_seconds = now() - start
     await _all_bound(connection)
     seconds = now() - start
@@ -79,7 +88,8 @@ async def _cpu(stage: Stage) -> dict[str, float]:
     return {name: cpu_seconds(pids) for name, pids in (await processes(stage)).items()}
 
 
-def _a_pod(number: int) -> dict[str, Any]:
+def a_native_pod(number: int) -> dict[str, Any]:
+    """Of one GPU."""
     amounts = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
     resources = {"requests": amounts, "limits": amounts}
     container = {"name": "main", "image": "registry.example.org/a/b:1", "resources": resources}
