@@ -66,17 +66,22 @@ async def test_a_group_calls_for_nodes_as_its_pods_do(world, reason, kind, capac
 
 
 async def test_a_group_whose_pods_are_bound_is_told_so_once_and_then_nothing(world):
-    world.hear(pod_group(scheduled=False), listed(of_group("a"), of_group("b")))
+    (one,) = world.hear(pod_group(scheduled=False), listed(of_group("a"), of_group("b")))
     world.hear(changed(of_group("a", claimed=True, node="n")))
     assert [] == (await told(world))[0], "one of two"
 
     world.hear(changed(of_group("b", claimed=True, node="n")))
     (group,), _ = await told(world)
-    world.hear(pod_group(scheduled=True), changed(of_group("a", uid="u2")))
+    made_anew = (changed(of_group(name, uid=f"new-{name}")) for name in "ab")
+    world.hear(pod_group(scheduled=True), *made_anew)
+    world.fact(refused(one.workload_id, Reason.NO_CAPACITY))
+    world.due()
 
     assert ("Scheduled", "all 2 pods have their nodes") == (group.reason, group.message)
     assert (True, True) == (group.scheduled, group.turns)
-    assert [] == (await told(world))[0], "what is true is final"
+    groups, pods = await told(world)
+    assert [] == groups, "what is true is final"
+    assert 2 == len(pods)
 
 
 async def test_pods_beyond_the_size_are_no_news_of_the_group(world):

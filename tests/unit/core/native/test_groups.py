@@ -19,7 +19,6 @@ from shared.core.native import (
 )
 from shared.core.native.groups import keys_of, whole_of
 from shared.core.native.problems import PRODUCT_LABEL as PRODUCT
-from shared.core.native.problems import SHARES
 from shared.core.native.sources import BY_NAME
 
 POOLS = ("muster.dev/pool",)
@@ -287,7 +286,16 @@ def test_what_is_not_honoured_is_named(pod, field):
     assert field == found.field
 
 
-@pytest.mark.parametrize("annotation", SHARES)
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "gpu-fraction",
+        "gpu-fraction-num-devices",
+        "gpu-memory",
+        "muster.dev/gpu-memory-mib",
+        "muster.dev/gpu-milli",
+    ],
+)
 def test_a_share_is_refused_with_what_gives_a_part_of_a_gpu(annotation):
     found = problem_of_pod(a_pod(annotations={annotation: "500"}), POOLS)
 
