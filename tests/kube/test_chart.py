@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from deploy.local.services import services_on
 from services.node_agent.probe import read_node
 from tests.fixtures.kube import KubeCluster
 
+SETTINGS = CHECKOUT / "docs" / "settings.md"
 CHART = CHECKOUT / "deploy" / "chart" / "muster"
 TRY, OUTSIDE, ALL = (
     CHART / name for name in ("values-try.yaml", "ci/outside-values.yaml", "ci/all-values.yaml")
@@ -142,6 +145,34 @@ def test_only_who_asks_the_api_server_has_a_token():
 
     holders = {name for name, pod in pods.items() if pod["automountServiceAccountToken"]}
     assert holders == {f"{NAME}-{n}" for n in ("binder", "cluster-watcher", "gateway", "native")}
+
+
+@pytest.mark.parametrize("values", [TRY, OUTSIDE, ALL], ids=lambda path: path.stem)
+def test_processes_are_told_by_names_of_settings(values: Path):
+    settings = set(re.findall(r"`(MUSTER_[A-Z_]+)`", SETTINGS.read_text()))
+
+    told = {name for _, one in containers_of(values) for name in variables_of(one)}
+    assert {name for name in told if name.startswith("MUSTER_")} <= settings
+
+
+def test_processes_verify_servers_by_authorities_that_are_mounted():
+    found = list(containers_of(OUTSIDE))
+    for server, name in (("kafka", "MUSTER_KAFKA_CA_FILE"), ("database", "MUSTER_DATABASE_URL")):
+        named = [(pod, one) for pod, one in found if name in variables_of(one)]
+        assert "trial-muster-placement" in {pod for pod, _ in named}
+        for pod, one in named:
+            file = variables_of(one)[name].rpartition("sslrootcert=")[2]
+            mounted = [each["mountPath"] for each in one["volumeMounts"]]
+            assert file.rpartition("/")[0] in mounted, (pod, server, file)
+
+
+def containers_of(values: Path) -> Iterator[tuple[str, Object]]:
+    for name, pod in pods_of(rendered(values)).items():
+        yield from ((name, one) for one in pod["containers"])
+
+
+def variables_of(container: Object) -> dict[str, str]:
+    return {one["name"]: one.get("value", "") for one in container.get("env", ())}
 
 
 def test_no_password_stands_outside_secrets():
