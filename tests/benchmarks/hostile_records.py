@@ -1,7 +1,8 @@
 """What one team's worst records cost the others: p99 from submission to placed, and memory.
 
 A good team submits at a steady rate. A hostile team, with the login that the API gave it, writes
-ten records of 300 MB of zeros, by gzip and by zstd. Times are the broker's.
+ten records of 300 MB of zeros, by gzip and by zstd, and 600 records of 1.4 MB of noise as fast as
+the broker takes them. Times are the broker's.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +33,8 @@ from tests.support.work import fleet, submission_row, submissions
 
 BOMBS: Final = 10
 BOMB_BYTES: Final = 300_000_000
+JUNK: Final = 600
+JUNK_BYTES: Final = 1_400_000
 LAST_SECONDS: Final = 60
 LOOK_SECONDS: Final = 0.1
 Attack = Callable[[], Coroutine[Any, Any, int]]
@@ -51,12 +55,29 @@ async def bombs(producer: AIOKafkaProducer, topic: str) -> Attack:
     return send
 
 
+async def junk(producer: AIOKafkaProducer, topic: str) -> Attack:
+    """Records of noise, which no codec makes smaller; each is one batch."""
+    noise = os.urandom(JUNK_BYTES)
+
+    async def send() -> int:
+        return await _taken(
+            [await producer.send(topic, noise, key=b"junk", partition=0) for _ in range(JUNK)]
+        )
+
+    return send
+
+
 async def _taken(sent: Sequence[Awaitable[Any]]) -> int:
     told = await asyncio.gather(*sent, return_exceptions=True)
     return sum(not isinstance(one, KafkaError) for one in told)
 
 
-CODECS: Final = ("gzip", "zstd")
+ATTACKS: Final[Mapping[str, tuple[str | None, Callable[..., Awaitable[Attack]]]]] = {
+    "gzip": ("gzip", bombs),
+    "zstd": ("zstd", bombs),
+    "junk": (None, junk),
+}
+"""Codec and records, by name."""
 
 
 class Hostile:
@@ -69,14 +90,15 @@ class Hostile:
     @contextlib.asynccontextmanager
     async def ready(self, name: str) -> AsyncIterator[Attack]:
         """An attack of this name, ready to be sent."""
+        codec, made = ATTACKS[name]
         async with AIOKafkaProducer(
             **client_options(self._access),
-            compression_type=name,
+            compression_type=codec,
             max_batch_size=1 << 29,
             max_request_size=1 << 21,
             request_timeout_ms=120_000,
         ) as producer:
-            yield await bombs(producer, self._topic)
+            yield await made(producer, self._topic)
 
 
 async def submitted(stage: Stage, phase: str, rate: int, seconds: int) -> dict[str, Fate]:
@@ -137,7 +159,7 @@ async def measured(stage: Stage, options: argparse.Namespace) -> dict[str, Any]:
     await stage.nodes(list(fleet(200)))
     await phase(stage, "warm", options, None)
     found = {"quiet": await phase(stage, "quiet", options, None)}
-    for name in CODECS:
+    for name in ATTACKS:
         async with hostile.ready(name) as attack:
             found[name] = await phase(stage, name, options, attack)
             print(name, json.dumps(found[name]), flush=True)
