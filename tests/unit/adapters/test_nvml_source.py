@@ -16,8 +16,7 @@ from shared.ports.gpu_source import SourceSilentError
 from tests.support.nvml import StandIn
 from tests.support.nvml.boards import a100, h100, h100_mig, t4
 
-DEADLINE_SECONDS = 2.5
-"""Longer than a Python process takes to begin on a machine with much to do."""
+DEADLINE_SECONDS = 1.0
 Opened = tuple[StandIn, NvmlSource]
 Open = Callable[[Mapping[str, object]], Opened]
 
