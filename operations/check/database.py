@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
+from operations.check.charges import CHARGED_SQL
 from operations.check.ledger import LEDGER_QUERIES
 from operations.check.model import CannotCheck, Row
 from operations.check.quota_order import UNITS_SQL
@@ -47,6 +48,7 @@ OTHER: Final = {
         " (extract(epoch FROM now()) * 1000)::bigint AS now_ms FROM placement.reservation r"
         " LEFT JOIN placement.workload w ON w.id = r.workload_id"
     ),
+    "charged": CHARGED_SQL,
     "quota_rows": ROWS_SQL,
     "quota_nodes": NODES_SQL,
     "quota_units": UNITS_SQL,

@@ -11,8 +11,8 @@ from collections import Counter
 from typing import Final
 
 from operations.check.causes import BIND, POD_ENDS, POD_FACTS, RESIZE_ENDS, attempt_of
+from operations.check.charges import HOLDS, closed
 from operations.check.model import Evidence, Findings, Payload
-from operations.check.replay import HOLDS, closed
 
 LEDGER_QUERIES: Final[dict[str, str]] = {
     "I1_count": "SELECT count(*) AS rows FROM placement.allocation",

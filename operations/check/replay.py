@@ -13,15 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from operations.check.charges import HOLDS, Charges, Holder, closed
 from operations.check.limits import UNITS, Limits
 from operations.check.model import Evidence, Findings, Payload, Record
 from operations.check.quota_order import FACTS, bounds_of, changes_of, known_from, units_of
 
 WHOLE_MILLI: Final = 1000
-HOLDS: Final = frozenset({"muster.workload.placed.v1", "muster.workload.resized.v1"})
-"""Facts that say all that an attempt holds from then on."""
-Holder = tuple[str, int]
-"""(workload, attempt)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,14 +89,6 @@ def _gpu_memory(evidence: Evidence) -> dict[tuple[str, int], int]:
     return memory
 
 
-def closed(record: Record) -> list[Holder]:
-    """The attempts that give back their devices by this fact."""
-    payload = record.payload
-    if not payload.get("released_at_ms"):
-        return []
-    return [(payload["workload_id"], payload.get("released_attempt", 0))]
-
-
 def check_quota(evidence: Evidence) -> Findings:
     """I2 from the log: at each placement no node of the quota tree is above its limit."""
     findings = Findings()
@@ -124,41 +113,22 @@ def _check_cell(
 ) -> None:
     """Each placement of one cell against the limits, where they are known from a unit on."""
     limits, start = known
-    used: dict[tuple[str, str, str], int] = defaultdict(int)
-    open_: dict[Holder, tuple[str, str, Payload]] = {}
+    charges = Charges()
     for record, bounds in zip(facts, bounds_of(facts, units), strict=True):
-        for holder in closed(record):
-            if holder in open_:
-                _charge(used, open_.pop(holder), -1)
-        if record.type not in HOLDS:
+        change = charges.take(record)
+        if change is None:
             continue
-        payload = record.payload
-        placement = payload["placement"]
-        entry = (payload["queue"], placement["flavor"], placement["charge"])
-        holder = (payload["workload_id"], payload["attempt"])
-        before = open_.pop(holder, None)
-        if before is not None:
-            _charge(used, before, -1)
-        open_[holder] = entry
-        _charge(used, entry, +1)
+        before, entry = change
         shrinks = before is not None and not _larger(entry[2], before[2])
         if shrinks or bounds[0] < start or not evidence.log.covered(record):
             continue  # a gang that shrinks may do so above a limit that was lowered
         findings.checked += 1
-        for problem in limits.broken(bounds, used, entry):
-            findings.add(payload["workload_id"], f"placed above quota: {problem}")
+        for problem in limits.broken(bounds, charges.used, entry):
+            findings.add(record.payload["workload_id"], f"placed above quota: {problem}")
 
 
 def _larger(charge: Payload, before: Payload) -> bool:
     return any(charge.get(unit, 0) > before.get(unit, 0) for unit in UNITS)
-
-
-def _charge(
-    used: dict[tuple[str, str, str], int], entry: tuple[str, str, Payload], sign: int
-) -> None:
-    queue, flavor, charge = entry
-    for unit in UNITS:
-        used[queue, flavor, unit] += sign * charge.get(unit, 0)
 
 
 def check_gangs(evidence: Evidence) -> Findings:

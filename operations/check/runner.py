@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from operations.check.audit import check_chain, check_seals
 from operations.check.causes import check_causes, check_outcomes
+from operations.check.charges import check_charges
 from operations.check.claims import check_claims
 from operations.check.database import read_rows
 from operations.check.dead_letters import check_dead_letters
@@ -48,7 +49,7 @@ INVARIANTS: Final = (
     Invariant(
         id="I2",
         what="use never exceeds quota",
-        checks=(_sql("I2"), check_quota, check_quota_rows),
+        checks=(_sql("I2"), check_quota, check_quota_rows, check_charges),
     ),
     Invariant(id="I3", what="a gang is whole or absent", checks=(_sql("I3"), check_gangs)),
     Invariant(id="I4", what="accepted work has one outcome", checks=(check_outcomes,)),

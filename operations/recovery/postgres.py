@@ -14,7 +14,8 @@ from typing import Final
 from operations.configuration import Addresses
 from operations.recovery.outboxes import Outboxes, outboxes
 from shared.adapters.kafka import KafkaNewest
-from shared.runtime.newer_log import written_by
+from shared.events.topics import AUDIT_FACTS, WITHOUT_ONE_COUNT
+from shared.runtime.newer_log import Place, sealed_by, written_by
 
 MEANWHILE: Final = {
     "muster.workload.succeeded.v1": "ended",
@@ -23,6 +24,8 @@ MEANWHILE: Final = {
     "muster.workload.placed.v1": "placed",
 }
 CELL: Final = "cell-"
+SEAL_EACH: Final = WITHOUT_ONE_COUNT.intersection(AUDIT_FACTS)
+"""Services of which each process counts for itself and seals its own audit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ class Judgement:
 
 
 async def judge(addresses: Addresses) -> Judgement:
-    """Compare each shard that counts alone with what it wrote last.
+    """Compare each shard with what it wrote last: its own seals where others count beside it.
 
     The log is read before the numbers of the database, as services may go on meanwhile.
 
@@ -60,11 +63,11 @@ async def judge(addresses: Addresses) -> Judgement:
     """
     newest = KafkaNewest(addresses.kafka, addresses.prefix)
     async with outboxes(addresses.database) as found:
-        shards = [one for one in await found.shards() if one[1].startswith(CELL)]
+        shards = await found.shards()
     in_log: dict[tuple[str, str], int] = {}
     for schema, shard in shards:
-        places = written_by(schema, int(shard.removeprefix(CELL)))
-        numbers = await newest.newest(places, schema) if places else {}
+        places, subject = compared(schema, shard)
+        numbers = await newest.newest(places, schema, subject) if places else {}
         in_log[schema, shard] = max(numbers.values(), default=0)
     async with outboxes(addresses.database) as found:
         behind = [
@@ -73,6 +76,16 @@ async def judge(addresses: Addresses) -> Judgement:
             if number >= (next_seq := await _next(found, schema, shard))
         ]
     return Judgement(behind=behind, unknown=await _unknown(addresses, behind) if behind else {})
+
+
+def compared(service: str, shard: str) -> tuple[Sequence[Place], str]:
+    """Where the newest number of a shard is found, and the subject that its records have there.
+
+    The processes of the gateway write to the first cell, beside each other.
+    """
+    if shard.startswith(CELL):
+        return written_by(service, int(shard.removeprefix(CELL))), ""
+    return (sealed_by(service, 0) if service in SEAL_EACH else ()), shard
 
 
 async def _next(found: Outboxes, schema: str, shard: str) -> int:

@@ -1,7 +1,8 @@
 """What one team's worst records cost the others: p99 from submission to placed, and memory.
 
 A good team submits at a steady rate. A hostile team, with the login that the API gave it, writes
-ten records of 300 MB of zeros, by gzip and by zstd. Times are the broker's.
+ten records of 300 MB of zeros, by gzip and by zstd, and up to 600 records of 1.4 MB of noise, as
+fast as the broker's quota of a team lets it, until its time is over. Times are the broker's.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +33,9 @@ from tests.support.work import fleet, submission_row, submissions
 
 BOMBS: Final = 10
 BOMB_BYTES: Final = 300_000_000
+JUNK: Final = 600
+JUNK_BYTES: Final = 1_400_000
+REQUEST_BYTES_MAX: Final = 1 << 21
 LAST_SECONDS: Final = 60
 LOOK_SECONDS: Final = 0.1
 Attack = Callable[[], Coroutine[Any, Any, int]]
@@ -51,12 +56,32 @@ async def bombs(producer: AIOKafkaProducer, topic: str) -> Attack:
     return send
 
 
+async def junk(producer: AIOKafkaProducer, topic: str) -> Attack:
+    """Records of noise, which no codec makes smaller; each is one batch."""
+    noise = os.urandom(JUNK_BYTES)
+
+    async def send() -> int:
+        sent: list[Awaitable[Any]] = []
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_SECONDS):
+                while len(sent) < JUNK:
+                    sent.append(await producer.send(topic, noise, key=b"junk", partition=0))
+        return await _taken(sent)
+
+    return send
+
+
 async def _taken(sent: Sequence[Awaitable[Any]]) -> int:
     told = await asyncio.gather(*sent, return_exceptions=True)
     return sum(not isinstance(one, KafkaError) for one in told)
 
 
-CODECS: Final = ("gzip", "zstd")
+ATTACKS: Final[Mapping[str, tuple[str | None, Callable[..., Awaitable[Attack]]]]] = {
+    "gzip": ("gzip", bombs),
+    "zstd": ("zstd", bombs),
+    "junk": (None, junk),
+}
+"""Codec and records, by name."""
 
 
 class Hostile:
@@ -69,14 +94,15 @@ class Hostile:
     @contextlib.asynccontextmanager
     async def ready(self, name: str) -> AsyncIterator[Attack]:
         """An attack of this name, ready to be sent."""
+        codec, made = ATTACKS[name]
         async with AIOKafkaProducer(
             **client_options(self._access),
-            compression_type=name,
-            max_batch_size=1 << 29,
-            max_request_size=1 << 21,
+            compression_type=codec,
+            max_batch_size=1 << 29 if codec else REQUEST_BYTES_MAX,  # bombs are counted unpacked
+            max_request_size=REQUEST_BYTES_MAX,
             request_timeout_ms=120_000,
         ) as producer:
-            yield await bombs(producer, self._topic)
+            yield await made(producer, self._topic)
 
 
 async def submitted(stage: Stage, phase: str, rate: int, seconds: int) -> dict[str, Fate]:
@@ -137,7 +163,7 @@ async def measured(stage: Stage, options: argparse.Namespace) -> dict[str, Any]:
     await stage.nodes(list(fleet(200)))
     await phase(stage, "warm", options, None)
     found = {"quiet": await phase(stage, "quiet", options, None)}
-    for name in CODECS:
+    for name in ATTACKS:
         async with hostile.ready(name) as attack:
             found[name] = await phase(stage, name, options, attack)
             print(name, json.dumps(found[name]), flush=True)

@@ -24,8 +24,8 @@ def test_it_runs_where_gpus_are_and_says_what_it_lacks(installation: Installatio
     assert {one["spec"]["nodeName"] for one in agents} == set(COUNTED)
     for one in agents:
         address = f"http://{one['status']['podIP']}:8080"
+        assert until(f"{address}/readyz", NO_DRIVER) == 503
         assert answer(f"{address}/healthz")[0] == 200
-        until_told(f"{address}/readyz")
     statuses = [status for one in running(installation) for status in containers(one)]
     assert {one["restartCount"] for one in statuses} == {0}
 
@@ -46,12 +46,13 @@ def containers(pod: Object) -> list[Object]:
     return statuses
 
 
-def until_told(address: str) -> None:
+def until(address: str, text: str) -> int:
+    """The status of the first answer that has a text: a container runs before it listens."""
     deadline = time.monotonic() + SECONDS
-    while NO_DRIVER not in (told := answer(address))[1]:
+    while text not in (told := answer(address))[1]:
         assert time.monotonic() < deadline, told
         time.sleep(0.5)
-    assert told[0] == 503
+    return told[0]
 
 
 def answer(address: str) -> tuple[int, str]:

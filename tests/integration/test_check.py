@@ -94,6 +94,12 @@ SQL_PLANTS = {
         "I2",
         "UPDATE placement.allocation SET queue = 'nobody'",
     ),
+    "a part of a charge is forgotten everywhere in the ledger": (
+        "I2",
+        "UPDATE placement.allocation SET cpu_milli = cpu_milli - 1",
+        "UPDATE placement.usage SET cpu_milli = cpu_milli - 1",
+        "UPDATE placement.node SET cpu_milli_used = cpu_milli_used - 1",
+    ),
     "a placed gang has a pod without devices": (
         "I3",
         "UPDATE placement.workload SET placement = '" + json.dumps(w.HALVES) + "'",

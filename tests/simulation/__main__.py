@@ -23,13 +23,16 @@ from tests.simulation.world import Ended, World
 
 TWICE = 50
 SHOWN = 5
+TOLD_EACH = 100
+"""Seeds between two lines of progress."""
 
 
 def run(seed: int, left_out: Collection[int] = ()) -> Ended:
     """One seed from its beginning to its verdict."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     gc.disable()
-    gc.freeze()  # what was imported need not be looked at after each seed
+    if not gc.get_freeze_count():
+        gc.freeze()  # what was imported need not be looked at after each seed
     sys.unraisablehook = lambda _: None  # what the end of killed tasks says
     loop = VirtualLoop()
     try:
@@ -37,6 +40,7 @@ def run(seed: int, left_out: Collection[int] = ()) -> Ended:
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+        del loop  # it holds the whole world
         gc.enable()
         gc.collect()
 
@@ -87,6 +91,8 @@ def _many(seeds: range, options: argparse.Namespace) -> int:
     with ProcessPoolExecutor(options.workers) as pool:
         for seed, problems, _ in pool.map(judged, seeds):
             counted += 1
+            if counted % TOLD_EACH == 0:
+                print(f"{counted} of {len(seeds)} seeds", file=sys.stderr, flush=True)
             if problems:
                 red.append(seed)
                 _tell(seed, problems, [] if options.until_red else shrunk(seed))

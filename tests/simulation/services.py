@@ -68,7 +68,7 @@ class Service:
             log=log,
             failpoints=Failpoints(),
         )
-        handler = self._handler()
+        handler = self.handler = self._handler()
         subscription = MemorySubscription(world.log)
         self.loop = Loop(
             handler=handler,

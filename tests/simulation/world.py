@@ -135,11 +135,14 @@ class World:
         service.time.off_ms = 0
 
     async def _trim(self, fault: Fault) -> None:
-        """Retention removes what every reader has read."""
+        """Retention removes what every reader has read: nothing where one has yet to begin."""
         read: dict[tuple[str, int], int] = {}
         for name in SERVICES:
-            for place, offset in self.databases[name].shard(SHARD).offsets.items():
-                read[place] = min(read.get(place, offset), offset)
+            offsets = self.databases[name].shard(SHARD).offsets
+            for topic, partitions in self.current[name].handler.topics():
+                for place in ((topic.name, partition) for partition in partitions):
+                    offset = offsets.get(place, 0)
+                    read[place] = min(read.get(place, offset), offset)
         for place, offset in read.items():
             self.log.trim(*place, max(offset, self.log.starts.get(place, 0)))
 

@@ -16,11 +16,12 @@ from operations.failures import Refused
 from operations.recovery.commands import _passwords
 from operations.recovery.kafka import Report, lines_of
 from operations.recovery.outboxes import Chosen, told_at_ms
-from operations.recovery.postgres import Behind, Judgement
+from operations.recovery.postgres import Behind, Judgement, compared
 from operations.recovery.postgres import lines_of as lines_of_judgement
 from operations.recovery.republish import republish
 from operations.recovery.times import since_ms
 from shared.ports.store import OutboxRow
+from shared.runtime.newer_log import Place
 
 NOW_MS = 1_764_000_000_000
 PAGE = Path(__file__).parents[3] / "docs" / "operate.md"
@@ -164,6 +165,22 @@ def test_how_far_a_database_is_behind_is_told():
     )
     assert "workloads ended meanwhile: 4" in lines
     assert ["The database is not older than the log."] == lines_of_judgement(Judgement())
+
+
+@pytest.mark.parametrize(
+    ("shard", "places", "subject"),
+    [
+        (("quota", "cell-2"), [("quota.facts.v1", 2), ("team.facts.v1", 2)], ""),
+        (("gateway", "http-1"), [("audit-gateway.facts.v1", 0)], "http-1"),
+        (("notifications", "http-1"), [], "http-1"),
+    ],
+)
+def test_a_shard_is_compared_with_what_it_wrote_itself(
+    shard: tuple[str, str], places: list[Place], subject: str
+):
+    found, told = compared(*shard)
+
+    assert (places, subject) == ([*found], told)
 
 
 def test_the_commands_of_the_page_are_there():
