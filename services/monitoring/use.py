@@ -21,7 +21,7 @@ from services.monitoring.memory import (
 )
 from services.monitoring.use_memory import ACCOUNT, ChargedAttempt, NodeUse, Sums
 from shared.core.quota.cost import DAY_MS
-from shared.core.usage import UNREAD, Reading, UseAmounts, parts_of_days, settle
+from shared.core.usage import UNREAD, UseAmounts, parts_of_days, settle
 from shared.events.envelope import Received
 from shared.events.nodes import GpuUsageReported
 from shared.events.topics import IDLENESS_FACTS
@@ -58,7 +58,11 @@ class GpuHours:
         self._gathered_ms = 0
         self._told: list[AttemptUse] = []
         self._classes: list[tuple[WorkClassUse, ...]] = []
-        self._recent: dict[str, deque[Reading]] = {}
+        self._recent = {
+            name: deque([node.reading], maxlen=RECENT_MAX)
+            for name, node in self._use.nodes.items()
+            if node.at_ms
+        }
 
     def reported(self, fact: GpuUsageReported, logged_ms: int) -> None:
         """A report of a node: what was before is settled. O(shares on the node)."""
@@ -81,8 +85,12 @@ class GpuHours:
         )
         recent = self._recent.setdefault(fact.node, deque(maxlen=RECENT_MAX))
         recent.append(node.reading)
-        if node.sums:
-            self._use.keep(fact.node, node)
+        self._keep(fact.node)
+
+    def removed(self, name: str) -> None:
+        """A node is gone: only what is held there is known on."""
+        if name in self._use.nodes:
+            self._keep(name)
 
     def begins(
         self, fact: WorkloadPlaced | WorkloadResized, one: SeenWorkload, at_ms: int
@@ -107,7 +115,7 @@ class GpuHours:
             self._settle(name, at_ms)
             node.sums = {**node.sums, workload_id: {}}
             self._catch_up(name, workload_id, shares, at_ms)
-            self._use.keep(name, node)
+            self._keep(name)
 
     def _catch_up(
         self, name: str, workload_id: str, shares: Sequence[tuple[int, int, int]], from_ms: int
@@ -135,7 +143,7 @@ class GpuHours:
         for name in self._memory.nodes_of.get(workload_id, ()):
             node = self._use.nodes[name]
             node.sums = {key: days for key, days in node.sums.items() if key != workload_id}
-            self._use.keep(name, node)
+            self._keep(name)
         self._like_work.forget(workload_id)
         del self._use.accounts[workload_id]
         self._memory.journal.drop(ACCOUNT, workload_id)
@@ -261,8 +269,17 @@ class GpuHours:
             for name in self._memory.nodes_of.get(workload_id, ()):
                 node = self._use.nodes[name]
                 node.sums.get(workload_id, {}).pop(day, None)
-                self._use.keep(name, node)
+                self._keep(name)
         account.day = max(account.day, before_day)
+
+    def _keep(self, name: str) -> None:
+        """Write down what is known of a node, or forget one that is gone and holds nothing."""
+        known = self._memory.nodes.get(name)
+        if known is None or known.present or self._use.nodes[name].sums:
+            self._use.keep(name)
+        else:
+            self._recent.pop(name, None)
+            self._use.forget(name)
 
     def _sums(self, workload_id: str, day: int) -> Sums:
         """What is settled of it on all of its nodes."""

@@ -163,9 +163,11 @@ class UseMemory:
         """Of its GPU-hours: the price when it began."""
         return price_at(self.prices.get(account.flavor, ()), account.started_ms)
 
-    def keep(self, name: str, node: NodeUse) -> None:
-        """Write down what is settled on a node; nothing while nothing there is held."""
-        if node.sums:
-            self.journal.put(NODE_USE, name, node)
-        else:
-            self.journal.drop(NODE_USE, name)
+    def keep(self, name: str) -> None:
+        """Write down what is settled on a node, and its reading for what begins next."""
+        self.journal.put(NODE_USE, name, self.nodes[name])
+
+    def forget(self, name: str) -> None:
+        """The node is gone."""
+        del self.nodes[name]
+        self.journal.drop(NODE_USE, name)
