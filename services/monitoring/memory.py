@@ -89,6 +89,8 @@ class SeenWorkload(msgspec.Struct, array_like=True):
     """How long it runs, as its owner says."""
     charge: Amount = (0, 0, 0)
     """What quota counts for it; 0 in rows of before."""
+    submitter: str = ""
+    """The caller that submitted it, as people are told; empty: not known."""
 
     @property
     def counted(self) -> bool:

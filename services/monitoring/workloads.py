@@ -33,6 +33,8 @@ from shared.events.workloads import (
 )
 
 EARLY_MAX: Final = 100_000
+TOPIC_OF_TEAM: Final = "the topic of its team"
+"""Where a submission came from that names no caller."""
 
 
 class Workloads:
@@ -54,6 +56,7 @@ class Workloads:
         one.queued = True
         one.idle_timeout_seconds = workload.spec.idle_timeout_seconds
         one.namespace = workload.namespace or workload.team
+        one.submitter = fact.by or (TOPIC_OF_TEAM if fact.door == "kafka" else "")
         _know(one, workload.spec)
         one.wanted = WaitingGang(
             queue=workload.queue,
