@@ -159,9 +159,13 @@ class UseMemory:
         if all(one.version != prices[0].version for one in known):
             known += prices
 
+    def price_at(self, flavor: str, at_ms: int) -> Price:
+        """Of GPU-hours of what begins then."""
+        return price_at(self.prices.get(flavor, ()), at_ms)
+
     def price_of(self, account: ChargedAttempt) -> Price:
         """Of its GPU-hours: the price when it began."""
-        return price_at(self.prices.get(account.flavor, ()), account.started_ms)
+        return self.price_at(account.flavor, account.started_ms)
 
     def keep(self, name: str) -> None:
         """Write down what is settled on a node, and its reading for what begins next."""

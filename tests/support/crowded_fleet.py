@@ -58,7 +58,7 @@ def _node(memory: MonitoringMemory, number: int, team: str, held: int) -> None:
     one = _workload(memory, f"held-{number}", team, State.RUNNING)
     one.flavor, one.gpu_milli, one.placed_at_ms = flavor, held * GPU_MILLI, NOW_MS
     one.charge = (held * GPU_MILLI, 0, 0)
-    memory.begin(one)
+    memory.held.begin(one)
     memory.count(one, 1)
     memory.take(f"held-{number}", tuple((name, gpu, GPU_MILLI, 255) for gpu in range(held)))
     used = GpuUsageReported(
