@@ -34,9 +34,13 @@ class Sums(msgspec.Struct, array_like=True):
     used: int = 0
     unused: int = 0
     unmeasured: int = 0
+    microjoules: int = 0
+    """What the boards drew meanwhile, by what was held of each."""
 
     def add(self, more: UseAmounts | Sums) -> None:
         """Both together."""
+        if isinstance(more, Sums):
+            self.microjoules += more.microjoules
         self.used += more.used
         self.unused += more.unused
         self.unmeasured += more.unmeasured
@@ -69,11 +73,15 @@ class NodeUse(msgspec.Struct, array_like=True):
     sums: dict[str, dict[int, Sums]] = {}
     memory_mib: tuple[int, ...] = ()
     """Used memory by index of the GPU."""
+    watts: tuple[int, ...] = ()
+    """Power by index of the GPU."""
 
     @property
     def reading(self) -> Reading:
         """As the core knows it."""
-        return Reading(at_ms=self.at_ms, percent=self.percent, instances=self.instances)
+        return Reading(
+            at_ms=self.at_ms, percent=self.percent, instances=self.instances, watts=self.watts
+        )
 
 
 class ClassUse(msgspec.Struct, array_like=True):

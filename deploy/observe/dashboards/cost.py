@@ -138,6 +138,20 @@ COST: Final = Dashboard(
             ),
         ),
         Panel(
+            title="Energy by team",
+            description="What the boards drew, by what each team held of them, within the range of"
+            " time.",
+            unit=Unit.KILOWATT_HOURS,
+            shape=Shape.BARS,
+            queries=(
+                query(
+                    "sum by (team) (increase(muster_team_energy_joules_total"
+                    f"{{{TEAM}, {FLAVOR}}}[$__range])) / 3.6e6",
+                    "{{team}}",
+                ),
+            ),
+        ),
+        Panel(
             title="Power",
             description="Drawn by all GPUs whose agent is scraped, by node.",
             unit=Unit.WATTS,

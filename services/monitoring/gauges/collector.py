@@ -24,6 +24,7 @@ from shared.ports.clock import Clock
 
 MILLI_MS_PER_GPU_SECOND: Final = GPU_MILLI * 1_000
 COST_PER_DOLLAR: Final = 1_000_000 * GPU_MILLI * 3_600_000
+MICROJOULES_PER_JOULE: Final = 1_000_000
 LEAKS_MAX: Final = 200
 MEASURED: Final = {
     "used": "GPU-seconds of a team that computed: held times use.",
@@ -100,6 +101,7 @@ class Gauges(Collector):
         yield self._gpu_seconds(memory)
         yield self._dollars(memory)
         yield from self._measured_seconds(memory)
+        yield self._joules(memory)
 
     def _idle(self, memory: MonitoringMemory) -> dict[Labels, float]:
         idle: Counter[Labels] = Counter()
@@ -149,6 +151,19 @@ class Gauges(Collector):
             for labels, amount in seconds.items():
                 family.add_metric(labels, amount / MILLI_MS_PER_GPU_SECOND)
             yield family
+
+    def _joules(self, memory: MonitoringMemory) -> Metric:
+        joules: Counter[Labels] = Counter()
+        for (team, flavor), sums in memory.use.totals.copy().items():
+            joules[self._team(team), flavor] += sums.microjoules
+        family = CounterMetricFamily(
+            "muster_team_energy_joules",
+            "Joules that boards drew, by what a team held of each; settled as its GPU-seconds.",
+            labels=["team", "flavor"],
+        )
+        for labels, amount in joules.items():
+            family.add_metric(labels, amount / MICROJOULES_PER_JOULE)
+        return family
 
     def _by_team(self, values: Mapping[Any, float]) -> dict[Labels, float]:
         """The same with capped teams, which are the first label."""

@@ -292,6 +292,24 @@ async def test_counters_sum_to_what_is_allocated_and_go_on_after_a_restart(fleet
     assert 50 == fleet.value("muster_team_gpu_seconds_total", team="vision", flavor="h100")
 
 
+async def test_joules_are_those_of_the_boards_by_what_is_held_also_after_a_restart(fleet: Fleet):
+    def draws(*watts: int) -> Any:
+        return replace(b.usage(50, 50), power_watts=watts)
+
+    half = (GpuShare(index=1, mask=0, milli=500, memory_mib=0),)
+    fleet.at(0, draws(100, 400))
+    fleet.place(0)
+    fleet.at(10, draws(300, 400))
+    fleet.at(20, draws(0, 0))
+    fleet.at(21, b.placed(2, "w2", at_ms=START + 5_000, shares=half))
+    fleet.end(30)
+
+    for _ in range(2):
+        labels = {"team": "vision", "flavor": "h100"}
+        assert 4_000 + 3_000 == fleet.value("muster_team_energy_joules_total", **labels)
+        await fleet.restart()
+
+
 async def test_the_price_is_that_of_its_beginning_also_after_a_restart(fleet: Fleet):
     fleet.at(0, b.a_flavor(2_000_000))
     fleet.place(1)
