@@ -35,6 +35,7 @@ BOMBS: Final = 10
 BOMB_BYTES: Final = 300_000_000
 JUNK: Final = 600
 JUNK_BYTES: Final = 1_400_000
+REQUEST_BYTES_MAX: Final = 1 << 21
 LAST_SECONDS: Final = 60
 LOOK_SECONDS: Final = 0.1
 Attack = Callable[[], Coroutine[Any, Any, int]]
@@ -94,8 +95,8 @@ class Hostile:
         async with AIOKafkaProducer(
             **client_options(self._access),
             compression_type=codec,
-            max_batch_size=1 << 29,
-            max_request_size=1 << 21,
+            max_batch_size=1 << 29 if codec else REQUEST_BYTES_MAX,  # bombs are counted unpacked
+            max_request_size=REQUEST_BYTES_MAX,
             request_timeout_ms=120_000,
         ) as producer:
             yield await made(producer, self._topic)

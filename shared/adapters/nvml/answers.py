@@ -78,6 +78,10 @@ class XidTold(NvmlAnswer, frozen=True, kw_only=True, tag="event"):
     """Number of the GPU instance; -1: the whole GPU."""
 
 
+class WorkerBegun(NvmlAnswer, frozen=True, kw_only=True, tag="worker_begun"):
+    """The first line of a child: from here on a call that takes long is one of NVML."""
+
+
 class Done(NvmlAnswer, frozen=True, kw_only=True, tag="done"):
     """All is answered."""
 
@@ -89,4 +93,4 @@ class Failed(NvmlAnswer, frozen=True, kw_only=True, tag="failed"):
 
 
 AnyAsk = AskInventory | AskReading | AskMig
-AnyAnswer = GpuBegun | GpuRead | InventoryRead | MigSet | XidTold | Done | Failed
+AnyAnswer = WorkerBegun | GpuBegun | GpuRead | InventoryRead | MigSet | XidTold | Done | Failed

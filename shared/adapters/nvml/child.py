@@ -18,12 +18,15 @@ from shared.adapters.nvml.answers import (
     Done,
     Failed,
     GpuBegun,
+    WorkerBegun,
     XidTold,
 )
 from shared.ports.gpu_source import SourceSilentError
 
 WORKER: Final = (sys.executable, "-m", "shared.adapters.nvml.worker")
 GRACE_SECONDS: Final = 1.0
+BEGIN_SECONDS: Final = 30.0
+"""Until a new process must run: on a node with much to do that takes longer than a call may."""
 _answers: Final = msgspec.json.Decoder(AnyAnswer)
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -46,6 +49,7 @@ class NvmlChild:
         self._tell = tell
         self._seconds = seconds
         self._answers: asyncio.Queue[AnyAnswer | None] = asyncio.Queue()
+        self._begun = asyncio.Event()
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
@@ -61,8 +65,9 @@ class NvmlChild:
 
         Raises:
             CallHangsError: no line came in time.
-            SourceSilentError: NVML does not work, or the process ended.
+            SourceSilentError: NVML does not work, or the process ended or does not begin.
         """
+        await self._begins()
         assert self._process.stdin is not None
         self._process.stdin.write(_encode(ask) + b"\n")
         gpu: int | None = None
@@ -79,6 +84,15 @@ class NvmlChild:
             if isinstance(answer, GpuBegun):
                 gpu = answer.index
             answers.append(answer)
+
+    async def _begins(self) -> None:
+        try:
+            async with asyncio.timeout(BEGIN_SECONDS):
+                await self._begun.wait()
+        except TimeoutError:
+            raise SourceSilentError(
+                f"the NVML process does not begin within {BEGIN_SECONDS:g} s"
+            ) from None
 
     async def end(self) -> None:
         """Kill it. A process within a hanging call may outlive that; it is not waited for."""
@@ -97,6 +111,9 @@ class NvmlChild:
                 answer = _answers.decode(line)
                 if isinstance(answer, XidTold):
                     self._tell(answer)
+                elif isinstance(answer, WorkerBegun):
+                    self._begun.set()
                 else:
                     self._answers.put_nowait(answer)
+        self._begun.set()
         self._answers.put_nowait(None)

@@ -26,6 +26,7 @@ from shared.adapters.nvml.answers import (
     GpuRead,
     InventoryRead,
     MigSet,
+    WorkerBegun,
 )
 from shared.adapters.nvml.events import DriverEvents, follow
 from shared.adapters.nvml.inventory import read_inventory
@@ -108,6 +109,7 @@ def main() -> None:
     """Answer until the standard input ends, or NVML does not work."""
     lines = AnswerLines(sys.stdout.buffer)
     try:
+        lines.tell(WorkerBegun())
         library = open_library()
         threading.Thread(target=_follow, args=(library, lines), daemon=True).start()
         worker = Worker(library, lines.tell)
