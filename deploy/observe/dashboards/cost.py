@@ -185,6 +185,19 @@ COST: Final = Dashboard(
             ),
         ),
         Panel(
+            title="Saved by smaller forms",
+            description="What the work of the last 30 days would have cost less in the forms that"
+            " `muster rightsize` proposes, by the present price.",
+            unit=Unit.DOLLARS,
+            shape=Shape.BARS,
+            queries=(
+                query(
+                    f"topk(20, max by (team) (muster_team_rightsize_saving_dollars{{{TEAM}}}))",
+                    "{{team}}",
+                ),
+            ),
+        ),
+        Panel(
             title="Budget at the end of the month",
             description="Part of each budget that will be spent if its team goes on as now.",
             unit=Unit.SHARE,
