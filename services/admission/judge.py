@@ -97,7 +97,9 @@ class Judge:
             pod_group=one.pod_group,
         )
         self._memory.alive.accept(one.team)
-        fact = workloads.WorkloadQueued(workload=workload, body_hash=one.body_hash, door=one.door)
+        fact = workloads.WorkloadQueued(
+            workload=workload, body_hash=one.body_hash, door=one.door, by=one.by
+        )
         self._teller.emit(fact, one.id, cause)
         shares = on_shares(admitted.spec)
         verdict = Verdict(one.team, one.body_hash, ACCEPTED, on_shares=shares)

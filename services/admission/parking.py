@@ -45,6 +45,7 @@ class ParkedSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     key: str = ""
     source_offset: int = -1
     pod_group: str = ""
+    by: str = ""
     doubt: Doubt = Doubt.NONE
     due_ms: int = 0
 

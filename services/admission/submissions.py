@@ -42,6 +42,7 @@ class Submissions:
             door=command.door if team is None else "kafka",
             key="" if team is None else event.correlation_id,
             source_offset=-1 if team is None else message.offset,
+            by=command.by if team is None else "",
             pod_group=command.pod_group if message.topic == NATIVE_COMMANDS.name else "",
         )
         self._judge.first_or_again(one, message)

@@ -35,6 +35,7 @@ from services.gateway.organisation.team_limits import limit_teams_forever
 from services.gateway.projection.projection import Projection
 from services.gateway.protocol import OpenConnections, Runner
 from services.gateway.settings import GatewaySettings
+from services.gateway.usage.savings import tell_savings_forever
 from services.gateway.usage.week_telling import tell_weeks_forever
 from shared.adapters.clock import SystemClock
 from shared.adapters.kafka import KafkaNewest
@@ -154,6 +155,7 @@ async def http_server(settings: GatewaySettings) -> AsyncIterator[GatewayContext
         asyncio.create_task(limit_teams_forever(gateway), name="team limits"),
         asyncio.create_task(connections.sweep_forever(), name="connections"),
         asyncio.create_task(tell_weeks_forever(gateway), name="weeks"),
+        asyncio.create_task(tell_savings_forever(gateway), name="savings"),
         asyncio.create_task(score_forever(gateway.told_starts, reader, parts.log), name="scores"),
     ]
     try:

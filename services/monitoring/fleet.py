@@ -165,7 +165,10 @@ def utilised(memory: MonitoringMemory) -> tuple[dict[str, float], dict[str, floa
     by_team: dict[str, float] = {}
     shares: dict[tuple[str, int], list[tuple[str, int]]] = {}
     for team, node, gpu, milli in _holders(memory):
-        shares.setdefault((node, gpu), []).append((team, milli))
+        if milli >= GPU_MILLI:  # no other holds of it
+            by_team[team] = by_team.get(team, 0.0) + _percent(heard.get(node), gpu) / 100
+        else:
+            shares.setdefault((node, gpu), []).append((team, milli))
     for (node, gpu), holders in shares.items():
         percent = _percent(heard.get(node), gpu)
         held = sum(milli for _, milli in holders) or GPU_MILLI

@@ -62,6 +62,8 @@ class MonitoringHandler:
 
     name = "monitoring"
     linger_seconds = 0.2
+    by_time = True
+    """What was used is told on one topic, by what work on another."""
 
     def __init__(
         self,
@@ -158,6 +160,7 @@ class MonitoringHandler:
                 emits += self._used(message, payload)
             elif isinstance(payload, nodes.NodeRemoved):
                 fleet.removed(self.memory, payload)
+                self._use.removed(payload.node)
                 emits += self._silence.removed(message, payload.node)
                 emits += self._trends.removed(message, payload.node)
             elif isinstance(payload, nodes.DeviceHealthChanged):

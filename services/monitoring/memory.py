@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from services.monitoring import use_memory
+from services.monitoring.sums import totals
+from services.monitoring.sums.gangs import GangsWithoutRoom
 from shared.core.health.device import DeviceState
 from shared.core.health.silence import HeardNode
 from shared.core.health.trends import Trend
@@ -22,7 +24,6 @@ from shared.core.model.team_policy import IdlePolicy
 from shared.core.needed_nodes import WaitingGang
 from shared.core.nodes.idleness import Run, ToldIdleness
 from shared.core.queueing.nomination import FlavorKind
-from shared.core.quota.cost import RunningTotal
 from shared.events.needed_nodes import FlavorNeed
 from shared.events.nodes import GpuUsageReported
 from shared.events.quotas import QuotaChanged
@@ -34,7 +35,6 @@ DEVICES: Final = "d"
 NODE: Final = "n"
 QUOTA: Final = "q"
 DEBT: Final = "b"
-TOTAL: Final = "t"
 POLICY: Final = "i"
 WATCH: Final = "u"
 AGENT: Final = "a"
@@ -89,6 +89,12 @@ class SeenWorkload(msgspec.Struct, array_like=True):
     """How long it runs, as its owner says."""
     charge: Amount = (0, 0, 0)
     """What quota counts for it; 0 in rows of before."""
+    submitter: str = ""
+    """The caller that submitted it, as people are told; empty: not known."""
+    microdollars: int = 0
+    """Of a GPU-hour of what it holds; 0: no price was known when it began."""
+    purchase: str = ""
+    """How that is paid for."""
 
     @property
     def counted(self) -> bool:
@@ -199,7 +205,7 @@ class MonitoringMemory:
                 NODE: msgspec.json.Decoder(NodeHealth),
                 QUOTA: msgspec.json.Decoder(QuotaChanged),
                 DEBT: msgspec.json.Decoder(Debt),
-                TOTAL: msgspec.json.Decoder(int),
+                **totals.DECODERS,
                 POLICY: msgspec.json.Decoder(IdlePolicy),
                 WATCH: msgspec.json.Decoder(Watch),
                 AGENT: msgspec.json.Decoder(HeardNode),
@@ -215,6 +221,7 @@ class MonitoringMemory:
             },
         )
         self.use = use_memory.UseMemory(self.journal)
+        self.held = totals.HeldTotals(self.journal)
         self.workloads: dict[str, SeenWorkload] = {}
         self.devices: dict[str, Devices] = {}
         self.nodes: dict[str, NodeHealth] = {}
@@ -234,13 +241,8 @@ class MonitoringMemory:
         """Nodes that are told to be silent: when each was heard last."""
         self.states: Counter[tuple[str, str]] = Counter()
         self.reasons: Counter[tuple[str, str]] = Counter()
-        self.without_room: dict[tuple[int, WaitingGang], Counter[int]] = {}
-        """What waits for nodes: of equal gangs of a priority, how many wait since when."""
-        self.charged: Counter[tuple[str, str, str]] = Counter()
-        """Milli-GPU by (team, queue, flavor)."""
-        self.charges: Counter[tuple[str, str, Amount]] = Counter()
-        """Workloads that hold devices, by (queue, flavor, what quota counts for each)."""
-        self.totals: dict[tuple[str, str], RunningTotal] = {}
+        self.without_room = GangsWithoutRoom()
+        """What waits for nodes."""
         self.policies: dict[str, IdlePolicy] = {}
         self.watches: dict[str, Watch] = {}
         self.shares: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {}
@@ -283,15 +285,13 @@ class MonitoringMemory:
         self.breaker_ms = self.journal.of_kind(BREAKER).get("", 0)
         self.quotas = self.journal.of_kind(QUOTA)
         self.debts = self.journal.of_kind(DEBT)
-        for key, ended in self.journal.of_kind(TOTAL).items():
-            team, flavor = key.split("/", 1)
-            self.totals[team, flavor] = RunningTotal(ended=ended)
+        self.held.load()
         for workload_id, one in self.workloads.items():
             self.count(one, 1)
             if not one.queued:
                 self.early[workload_id] = None
             if one.held and one.flavor:
-                self.begin(one)
+                self.held.begin(one)
 
     def open_trend(self, node: str, gpu: int, trend: Trend, one: OpenTrend) -> None:
         """A trend is told."""
@@ -350,38 +350,7 @@ class MonitoringMemory:
             if one.state is State.QUEUED:
                 self.reasons[one.team, one.reason] += sign
                 if one.reason in BY_CAPACITY and one.wanted is not None:
-                    self._count_without_room((one.priority, one.wanted), one, sign)
-
-    def _count_without_room(
-        self, key: tuple[int, WaitingGang], one: SeenWorkload, sign: int
-    ) -> None:
-        since = self.without_room.setdefault(key, Counter())
-        since[one.waits_since_ms] += sign
-        if not since[one.waits_since_ms]:
-            del since[one.waits_since_ms]
-            if not since:
-                del self.without_room[key]
-
-    def begin(self, one: SeenWorkload) -> None:
-        """It has its devices."""
-        self.charged[one.team, one.queue, one.flavor] += one.gpu_milli
-        self.charges[one.queue, one.flavor, one.charge] += 1
-        self.total(one).begin(one.gpu_milli, one.placed_at_ms)
-
-    def end(self, one: SeenWorkload, at_ms: int) -> None:
-        """It has given them back."""
-        self.charged[one.team, one.queue, one.flavor] -= one.gpu_milli
-        kind = (one.queue, one.flavor, one.charge)
-        self.charges[kind] -= 1
-        if not self.charges[kind]:
-            del self.charges[kind]
-        total = self.total(one)
-        total.end(one.gpu_milli, one.placed_at_ms, at_ms)
-        self.journal.put(TOTAL, f"{one.team}/{one.flavor}", total.ended)
-
-    def total(self, one: SeenWorkload) -> RunningTotal:
-        """The running total of its team and flavor."""
-        return self.totals.setdefault((one.team, one.flavor), RunningTotal())
+                    self.without_room.count(one.priority, one.wanted, one.waits_since_ms, sign)
 
 
 def devices_of(placement: Placement) -> Devices:

@@ -21,7 +21,15 @@ from services.monitoring.memory import (
 )
 from services.monitoring.use_memory import ACCOUNT, ChargedAttempt, NodeUse, Sums
 from shared.core.quota.cost import DAY_MS
-from shared.core.usage import UNREAD, Reading, UseAmounts, parts_of_days, settle
+from shared.core.usage import (
+    UNREAD,
+    HeldShare,
+    Reading,
+    UseAmounts,
+    energy,
+    parts_of_days,
+    settle,
+)
 from shared.events.envelope import Received
 from shared.events.nodes import GpuUsageReported
 from shared.events.topics import IDLENESS_FACTS
@@ -58,7 +66,11 @@ class GpuHours:
         self._gathered_ms = 0
         self._told: list[AttemptUse] = []
         self._classes: list[tuple[WorkClassUse, ...]] = []
-        self._recent: dict[str, deque[Reading]] = {}
+        self._recent = {
+            name: deque([node.reading], maxlen=RECENT_MAX)
+            for name, node in self._use.nodes.items()
+            if node.at_ms
+        }
 
     def reported(self, fact: GpuUsageReported, logged_ms: int) -> None:
         """A report of a node: what was before is settled. O(shares on the node)."""
@@ -75,14 +87,18 @@ class GpuHours:
             UNREAD if gpu in unread else percent
             for gpu, percent in enumerate(fact.utilization_percent)
         )
-        node.memory_mib = fact.memory_used_mib
+        node.memory_mib, node.watts = fact.memory_used_mib, fact.power_watts
         node.instances = tuple(
             (one.gpu, one.mask, one.utilization_percent) for one in fact.instances
         )
         recent = self._recent.setdefault(fact.node, deque(maxlen=RECENT_MAX))
         recent.append(node.reading)
-        if node.sums:
-            self._use.keep(fact.node, node)
+        self._keep(fact.node)
+
+    def removed(self, name: str) -> None:
+        """A node is gone: only what is held there is known on."""
+        if name in self._use.nodes:
+            self._keep(name)
 
     def begins(
         self, fact: WorkloadPlaced | WorkloadResized, one: SeenWorkload, at_ms: int
@@ -107,7 +123,7 @@ class GpuHours:
             self._settle(name, at_ms)
             node.sums = {**node.sums, workload_id: {}}
             self._catch_up(name, workload_id, shares, at_ms)
-            self._use.keep(name, node)
+            self._keep(name)
 
     def _catch_up(
         self, name: str, workload_id: str, shares: Sequence[tuple[int, int, int]], from_ms: int
@@ -118,10 +134,11 @@ class GpuHours:
         held = {**self._memory.shares.get(name, {}), workload_id: shares}
         ends_ms = [*(one.at_ms for one in recent), settled_ms][1:]
         for reading, end_ms in zip(recent, ends_ms, strict=False):
-            begin_ms = max(from_ms, reading.at_ms)
-            for holder, day, amounts in settle(reading, held, begin_ms, min(end_ms, settled_ms)):
+            begin_ms, until_ms = max(from_ms, reading.at_ms), min(end_ms, settled_ms)
+            for holder, day, amounts in settle(reading, held, begin_ms, until_ms):
                 if holder == workload_id:
                     self._add(name, workload_id, day, amounts)
+            self._draw(name, reading, {workload_id: shares}, begin_ms, until_ms)
 
     def ends(self, workload_id: str, at_ms: int) -> None:
         """It is about to give them back: its last word."""
@@ -135,7 +152,7 @@ class GpuHours:
         for name in self._memory.nodes_of.get(workload_id, ()):
             node = self._use.nodes[name]
             node.sums = {key: days for key, days in node.sums.items() if key != workload_id}
-            self._use.keep(name, node)
+            self._keep(name)
         self._like_work.forget(workload_id)
         del self._use.accounts[workload_id]
         self._memory.journal.drop(ACCOUNT, workload_id)
@@ -202,14 +219,33 @@ class GpuHours:
         self._like_work.read(node, shares or {}, from_ms, until_ms)
         for workload_id, day, amounts in settle(node.reading, shares or {}, from_ms, until_ms):
             self._add(name, workload_id, day, amounts)
+        self._draw(name, node.reading, shares or {}, from_ms, until_ms)
+
+    def _draw(
+        self,
+        name: str,
+        reading: Reading,
+        held: Mapping[str, Sequence[HeldShare]],
+        from_ms: int,
+        until_ms: int,
+    ) -> None:
+        """What the boards of a node drew."""
+        for workload_id, day, microjoules in energy(reading, held, from_ms, until_ms):
+            self._count(name, workload_id, day, Sums(microjoules=microjoules))
 
     def _add(self, name: str, workload_id: str, day: int, amounts: UseAmounts) -> None:
-        account = self._use.accounts.get(workload_id)
-        if account is not None and day >= account.day:
-            days = self._use.nodes[name].sums.setdefault(workload_id, {})
-            days.setdefault(day, Sums()).add(amounts)
-            self._use.total(account.team, account.flavor).add(amounts)
+        if self._count(name, workload_id, day, amounts):
             self._like_work.settled(workload_id, self._use.nodes[name].settled_ms, amounts)
+
+    def _count(self, name: str, workload_id: str, day: int, more: UseAmounts | Sums) -> bool:
+        """Whether the attempt is known, and its day not closed."""
+        account = self._use.accounts.get(workload_id)
+        if account is None or day < account.day:
+            return False
+        days = self._use.nodes[name].sums.setdefault(workload_id, {})
+        days.setdefault(day, Sums()).add(more)
+        self._use.total(account.team, account.flavor).add(more)
+        return True
 
     def _rows(
         self,
@@ -261,8 +297,17 @@ class GpuHours:
             for name in self._memory.nodes_of.get(workload_id, ()):
                 node = self._use.nodes[name]
                 node.sums.get(workload_id, {}).pop(day, None)
-                self._use.keep(name, node)
+                self._keep(name)
         account.day = max(account.day, before_day)
+
+    def _keep(self, name: str) -> None:
+        """Write down what is known of a node, or forget one that is gone and holds nothing."""
+        known = self._memory.nodes.get(name)
+        if known is None or known.present or self._use.nodes[name].sums:
+            self._use.keep(name)
+        else:
+            self._recent.pop(name, None)
+            self._use.forget(name)
 
     def _sums(self, workload_id: str, day: int) -> Sums:
         """What is settled of it on all of its nodes."""

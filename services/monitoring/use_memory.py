@@ -34,9 +34,13 @@ class Sums(msgspec.Struct, array_like=True):
     used: int = 0
     unused: int = 0
     unmeasured: int = 0
+    microjoules: int = 0
+    """What the boards drew meanwhile, by what was held of each."""
 
     def add(self, more: UseAmounts | Sums) -> None:
         """Both together."""
+        if isinstance(more, Sums):
+            self.microjoules += more.microjoules
         self.used += more.used
         self.unused += more.unused
         self.unmeasured += more.unmeasured
@@ -69,11 +73,15 @@ class NodeUse(msgspec.Struct, array_like=True):
     sums: dict[str, dict[int, Sums]] = {}
     memory_mib: tuple[int, ...] = ()
     """Used memory by index of the GPU."""
+    watts: tuple[int, ...] = ()
+    """Power by index of the GPU."""
 
     @property
     def reading(self) -> Reading:
         """As the core knows it."""
-        return Reading(at_ms=self.at_ms, percent=self.percent, instances=self.instances)
+        return Reading(
+            at_ms=self.at_ms, percent=self.percent, instances=self.instances, watts=self.watts
+        )
 
 
 class ClassUse(msgspec.Struct, array_like=True):
@@ -159,13 +167,19 @@ class UseMemory:
         if all(one.version != prices[0].version for one in known):
             known += prices
 
+    def price_at(self, flavor: str, at_ms: int) -> Price:
+        """Of GPU-hours of what begins then."""
+        return price_at(self.prices.get(flavor, ()), at_ms)
+
     def price_of(self, account: ChargedAttempt) -> Price:
         """Of its GPU-hours: the price when it began."""
-        return price_at(self.prices.get(account.flavor, ()), account.started_ms)
+        return self.price_at(account.flavor, account.started_ms)
 
-    def keep(self, name: str, node: NodeUse) -> None:
-        """Write down what is settled on a node; nothing while nothing there is held."""
-        if node.sums:
-            self.journal.put(NODE_USE, name, node)
-        else:
-            self.journal.drop(NODE_USE, name)
+    def keep(self, name: str) -> None:
+        """Write down what is settled on a node, and its reading for what begins next."""
+        self.journal.put(NODE_USE, name, self.nodes[name])
+
+    def forget(self, name: str) -> None:
+        """The node is gone."""
+        del self.nodes[name]
+        self.journal.drop(NODE_USE, name)

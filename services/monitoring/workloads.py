@@ -33,6 +33,8 @@ from shared.events.workloads import (
 )
 
 EARLY_MAX: Final = 100_000
+TOPIC_OF_TEAM: Final = "the topic of its team"
+"""Where a submission came from that names no caller."""
 
 
 class Workloads:
@@ -54,6 +56,7 @@ class Workloads:
         one.queued = True
         one.idle_timeout_seconds = workload.spec.idle_timeout_seconds
         one.namespace = workload.namespace or workload.team
+        one.submitter = fact.by or (TOPIC_OF_TEAM if fact.door == "kafka" else "")
         _know(one, workload.spec)
         one.wanted = WaitingGang(
             queue=workload.queue,
@@ -118,7 +121,9 @@ class Workloads:
         one.flavor, one.gpu_milli = placement.flavor, placement.charge.gpu_milli
         one.charge = amount(placement.charge)
         one.placed_at_ms = at_ms
-        self._memory.begin(one)
+        price = self._memory.use.price_at(one.flavor, at_ms)
+        one.microdollars, one.purchase = price.microdollars_per_gpu_hour, price.purchase.value
+        self._memory.held.begin(one)
         if one.gpu_milli:
             self._use.begins(fact, one, at_ms)
             self._memory.take(fact.workload_id, devices_of(placement))
@@ -141,7 +146,7 @@ class Workloads:
             at_ms = fact.released_at_ms
         elif isinstance(fact, WorkloadResized):
             at_ms = fact.resized_at_ms
-        self._memory.end(one, at_ms)
+        self._memory.held.end(one, at_ms)
         self._use.ends(fact.workload_id, at_ms)
         self._memory.give_back(fact.workload_id)
 

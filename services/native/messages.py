@@ -35,6 +35,7 @@ def submission(
         door=DOOR,
         submitted_at_ms=submitted_at_ms,
         pod_group=key,
+        by=BY,
     )
 
 

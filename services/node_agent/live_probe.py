@@ -261,7 +261,12 @@ def _instances(gpus: Iterable[GpuReading | None]) -> Iterator[InstanceUse]:
         for one in gpu.instances:
             percent = instance_percent(one)
             if percent is not None and one.size:
-                yield InstanceUse(gpu=gpu.index, mask=mask_of(one), utilization_percent=percent)
+                yield InstanceUse(
+                    gpu=gpu.index,
+                    mask=mask_of(one),
+                    utilization_percent=percent,
+                    number=one.number,
+                )
 
 
 def _nobody() -> None:

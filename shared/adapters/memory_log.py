@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.adapters.clock import SystemClock
@@ -123,6 +123,10 @@ class MemorySubscription:
         if self._arrived not in self._log.listeners:
             self._log.listeners.append(self._arrived)
         return logs
+
+    def wait_for(self, topics: Collection[str]) -> None:
+        """Nothing is given out before an older record of these."""
+        self._buffers.wait_for(topics)
 
     async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
         """What is there; waits for the first record if there is none.

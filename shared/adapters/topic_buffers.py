@@ -2,8 +2,9 @@
 
 As it arrived, so that nothing waits for what came later, and what a handler wants to know before
 the rest goes before it. A quarter goes to all topics alike: a team that floods its own topic does
-not hold up the next one, nor a burst of submissions the news of what runs. All is bounded by bytes
-too: 600 records of 1.4 MB, read at once, were 2.2 GB and a lost lease.
+not hold up the next one, nor a burst of submissions the news of what runs. While topics are waited
+for, all goes by age. All is bounded by bytes too: 600 records of 1.4 MB, read at once, were 2.2 GB
+and a lost lease.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class TopicBuffers:
         """Only topics with records; the next one in turn comes first."""
         self._bytes: dict[str, int] = {}
         """Of the records of each topic."""
+        self._awaited: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         """Records of all topics."""
@@ -63,6 +65,18 @@ class TopicBuffers:
             self._bytes[topic] >= max(BYTES_OF_TOPIC, most_bytes)
         )
 
+    def wait_for(self, topics: Collection[str]) -> None:
+        """Nothing is taken before an older record of these, which have more to come.
+
+        With none of them all is as before.
+        """
+        self._awaited = frozenset(topics)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a record can be taken."""
+        return bool(self._buffers) and self._awaited <= self._buffers.keys()
+
     def drop(self, topic: str) -> None:
         """Forget what was read of a topic."""
         self._buffers.pop(topic, None)
@@ -73,11 +87,11 @@ class TopicBuffers:
 
         Fewer where they come to `TAKEN_BYTES_MAX`; at least one where there is one.
         """
-        taken = self._turns(most // ALIKE)
+        taken = [] if self._awaited else self._turns(most // ALIKE)
         left = TAKEN_BYTES_MAX - sum(map(_size, taken))
         heap = [self._key(name) for name in self._buffers]
         heapq.heapify(heap)
-        while heap and len(taken) < most and left > 0:
+        while self.ready and len(taken) < most and left > 0:
             topic = heap[0][2]
             taken.append(self._pop(topic))
             left -= _size(taken[-1])

@@ -361,6 +361,8 @@ class InstanceUse(Wire, frozen=True, kw_only=True):
     """Memory slices of the instance, a bit each."""
     utilization_percent: int
     """Part of the time in which it computed."""
+    number: int = -1
+    """Its number on the GPU, as `GPU_I_ID` of dcgm-exporter; -1: not told."""
 
 
 class GpuUsageReported(Wire, frozen=True, kw_only=True):

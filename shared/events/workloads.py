@@ -35,6 +35,8 @@ class SubmitWorkload(Wire, frozen=True, kw_only=True):
     """Unix milliseconds, in the order of submission; 0: the time of the event."""
     pod_group: str = ""
     """NAMESPACE/KEY of the pods that are there already, of the native service alone."""
+    by: str = ""
+    """The caller as people are told; on a team's own topic it is not read."""
 
 
 class CancelWorkload(Wire, frozen=True, kw_only=True):
@@ -117,6 +119,8 @@ class WorkloadQueued(Wire, frozen=True, kw_only=True):
     body_hash: str
     door: str = "http"
     version: int = 1
+    by: str = ""
+    """The caller that submitted it, as people are told; empty: by its team's own topic."""
 
 
 class WorkloadRejected(Wire, frozen=True, kw_only=True):

@@ -69,6 +69,13 @@ class Subscription(Protocol):
         """
         ...
 
+    def wait_for(self, topics: Collection[str]) -> None:
+        """From now on nothing is given out before an older record of one of `topics`.
+
+        They have more to come, perhaps not read yet. With none it is as it comes.
+        """
+        ...
+
     async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
         """At most `max_messages`, as soon as there is one; empty after `wait_seconds`.
 

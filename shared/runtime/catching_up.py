@@ -1,4 +1,4 @@
-"""What was in the log when a life began: deadlines wait until it is read.
+"""What was in the log when a life began: deadlines wait until it is read, the rest for its turn.
 
 The fact that a workload ended in time may lie unread in the log while its time passes, and topics
 come in no order; a process that acts by the clock first decides against what is known already.
@@ -45,6 +45,11 @@ class CatchingUp:
             place = one.topic, one.partition
             if self._ends.get(place, one.offset + 2) <= one.offset + 1:
                 del self._ends[place]
+
+    @property
+    def topics(self) -> set[str]:
+        """Those of which more of it comes."""
+        return set() if self.over else {topic for topic, _ in self._ends}
 
     @property
     def over(self) -> bool:

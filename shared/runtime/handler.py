@@ -154,6 +154,17 @@ class Foresighted(Protocol):
 
 
 @runtime_checkable
+class Chronological(Protocol):
+    """A handler for which what is told on several topics belongs together in time.
+
+    What lay in the log when its life began is read in the order of the broker's times, whatever
+    topic it is on; what comes after it as it comes.
+    """
+
+    by_time: bool
+
+
+@runtime_checkable
 class Patient(Protocol):
     """A handler for which large batches matter more than speed: views and sums, not decisions."""
 

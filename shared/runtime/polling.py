@@ -14,7 +14,14 @@ from shared.ports.publisher import RawMessage, Subscription
 from shared.ports.store import Restored
 from shared.runtime.catching_up import CatchingUp
 from shared.runtime.dedupe import RecentIds
-from shared.runtime.handler import Handler, Patient, Recent, Selective, Versioned
+from shared.runtime.handler import (
+    Chronological,
+    Handler,
+    Patient,
+    Recent,
+    Selective,
+    Versioned,
+)
 from shared.runtime.intake import Batch, Seen, handled_before, payloads_of, sort_out
 from shared.runtime.positions import Place, Positions
 
@@ -88,6 +95,7 @@ class Polling:
             await self._subscription.assign(again)
         self._skipped += self._positions.to_note(starts)
         self._catching_up.expect(starts, {place: log.end_offset for place, log in logs.items()})
+        self._keep_in_order()
 
     async def close(self) -> None:
         """Read no more."""
@@ -95,23 +103,32 @@ class Polling:
 
     async def gather(self) -> list[RawMessage]:
         """What has arrived; under load it waits a moment more, as few large units cost less."""
-        raw = await self._subscription.poll(self._batch_messages_max, self._wait_seconds())
+        raw = await self._poll(self._batch_messages_max, self._wait_seconds())
         linger = self._linger_seconds or _linger_after(self._last_count)
         self._last_count = len(raw)
         if raw and linger and len(raw) < self._batch_messages_max:
             await asyncio.sleep(linger)
-            raw += await self._subscription.poll(self._batch_messages_max - len(raw), 0)
+            raw += await self._poll(self._batch_messages_max - len(raw), 0)
         if self._passed_over:
             raw = await self._in_place_of_passed_over(raw)
-        self._catching_up.read(raw)
         return raw
+
+    async def _poll(self, most: int, wait_seconds: float) -> list[RawMessage]:
+        raw = await self._subscription.poll(most, wait_seconds)
+        self._catching_up.read(raw)
+        self._keep_in_order()
+        return raw
+
+    def _keep_in_order(self) -> None:
+        if isinstance(self._handler, Chronological):
+            self._subscription.wait_for(self._catching_up.topics)
 
     async def _in_place_of_passed_over(self, raw: list[RawMessage]) -> list[RawMessage]:
         """A full unit goes on until nine parts in ten of it are read, within bounds."""
         fresh, most = raw, self._batch_messages_max
         while most <= len(raw) < PASSED_OVER_UNITS * most:
             room = sum(type_of(one.headers) in self._passed_over for one in fresh)
-            fresh = await self._subscription.poll(room, 0) if room > most // 10 else []
+            fresh = await self._poll(room, 0) if room > most // 10 else []
             if not fresh:
                 break
             raw += fresh

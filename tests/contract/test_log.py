@@ -126,6 +126,20 @@ async def test_order_is_kept_in_each_partition(world):
         assert numbers == [number for number in range(1, 301) if number % 3 == partition]
 
 
+async def test_nothing_comes_before_an_older_record_of_a_topic_that_is_waited_for(world):
+    await world.publisher.publish([a_row(1, topic=OTHER)])
+    await world.subscription.assign({(TOPIC, 0): 0, (OTHER, 0): 0})
+    world.subscription.wait_for({TOPIC, OTHER})
+    early = await world.read(1, 0.5)
+
+    await world.publisher.publish([a_row(2)])
+    oldest = await world.read(1)
+    world.subscription.wait_for(())
+    rest = await world.read(1)
+
+    assert ([], [1], [2]) == (early, seqs(oldest), seqs(rest))
+
+
 async def test_rows_too_large_for_one_batch_arrive_in_order(world):
     rows = [a_row(number, size=300_000) for number in range(1, 9)]
 

@@ -31,10 +31,11 @@ async def test_a_submission_is_durable_readable_and_on_the_log_once_it_is_accept
     )
     assert SPEC["name"] == found.body["spec"]["name"]
     assert b"gateway" == headers["ce_source"]
-    assert (expected, "red", "http") == (
+    assert (expected, "red", "http", "a key without a label (team member)") == (
         command["workload_id"],
         command["team"],
         command.get("door", "http"),
+        command["by"],
     )
 
 

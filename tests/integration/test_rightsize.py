@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import msgspec
 import pytest
 
+from services.gateway.http.metrics import SAVING_DOLLARS
 from services.gateway.usage.rightsize_report import boards_of
+from services.gateway.usage.savings import tell_savings
+from shared.adapters.memory import ManualClock
 from shared.core.model.nouns import (
     Gpu,
     GpuRequest,
@@ -17,6 +21,7 @@ from shared.core.model.nouns import (
     WorkloadKind,
     WorkloadSpec,
 )
+from shared.core.quota.cost import DAY_MS
 from shared.events import nodes, workloads
 from shared.runtime.settings import Settings
 from tests.fixtures.servers import Database
@@ -154,6 +159,27 @@ async def test_work_that_would_have_done_with_less_is_named_to_its_team(
     check_savings(await report(gateway))
     assert "2" == database.execute("SELECT count(DISTINCT week) FROM gateway.work_class").strip()
     await check_own_team_and_query(gateway)
+    await check_gauges(gateway)
+
+
+async def check_gauges(gateway: Gateway) -> None:
+    """Of each team, as long as it is seen."""
+
+    def told() -> dict[str, float]:
+        (family,) = SAVING_DOLLARS.collect()
+        return {one.labels["team"]: one.value for one in family.samples}
+
+    door = copy(gateway.context)
+    door.clock = ManualClock(NOON_MS + 20 * DAY_MS)
+    teams = await tell_savings(door, set())
+    expected = {"vision": 450.0, "speech": 56.25}
+    assert expected.items() <= told().items()
+    assert {"vision", "speech"} <= teams
+
+    door.clock = ManualClock(NOON_MS + 60 * DAY_MS)
+    SAVING_DOLLARS.labels("gone").set(1)
+    await tell_savings(door, {*teams, "gone"})
+    assert ("gone" in told(), told()["vision"]) == (False, 0)
 
 
 def test_profiles_are_those_of_boards_in_mig_mode_and_memory_that_of_the_smallest() -> None:

@@ -9,11 +9,13 @@ from typing import Final
 
 from services.monitoring import fleet
 from services.monitoring.memory import MonitoringMemory, NodeHealth, SeenFlavor, SeenWorkload
+from services.monitoring.use_memory import ChargedAttempt, NodeUse
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Level
 from shared.core.model.reason import Reason
 from shared.core.model.units import GPU_MILLI, UNLIMITED, Resources
 from shared.core.needed_nodes import GangNeed, WaitingGang
+from shared.core.quota.cost import DAY_MS
 from shared.events.nodes import GpuUsageReported
 from shared.events.quotas import FlavorQuota, QuotaChanged
 
@@ -56,7 +58,7 @@ def _node(memory: MonitoringMemory, number: int, team: str, held: int) -> None:
     one = _workload(memory, f"held-{number}", team, State.RUNNING)
     one.flavor, one.gpu_milli, one.placed_at_ms = flavor, held * GPU_MILLI, NOW_MS
     one.charge = (held * GPU_MILLI, 0, 0)
-    memory.begin(one)
+    memory.held.begin(one)
     memory.count(one, 1)
     memory.take(f"held-{number}", tuple((name, gpu, GPU_MILLI, 255) for gpu in range(held)))
     used = GpuUsageReported(
@@ -68,6 +70,24 @@ def _node(memory: MonitoringMemory, number: int, team: str, held: int) -> None:
         power_watts=(500,) * NODE_GPUS,
     )
     fleet.used(memory, used, NOW_MS)
+    _charge(memory, f"held-{number}", one, name)
+
+
+def _charge(memory: MonitoringMemory, workload_id: str, one: SeenWorkload, node: str) -> None:
+    """Where its GPU-hours go is followed."""
+    memory.use.accounts[workload_id] = ChargedAttempt(
+        attempt=1,
+        resizes=0,
+        team=one.team,
+        queue=one.queue,
+        namespace=one.team,
+        flavor=one.flavor,
+        gpu_milli=one.gpu_milli,
+        started_ms=NOW_MS,
+        day=NOW_MS // DAY_MS,
+        told_ms=NOW_MS,
+    )
+    memory.use.nodes[node] = NodeUse(settled_ms=NOW_MS, sums={workload_id: {}})
 
 
 def _gang(memory: MonitoringMemory, number: int, team: str, *, near: bool) -> None:

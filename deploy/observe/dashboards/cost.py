@@ -22,6 +22,11 @@ def _hours(state: str) -> str:
     return f"{mean} * $__range_s / 3600"
 
 
+def _of_team(counter: str) -> str:
+    """How a counter grew within the range of time that is shown, by team and flavor."""
+    return f"sum by (team, flavor) (increase({counter}{{{TEAM}, {FLAVOR}}}[$__range]))"
+
+
 COST: Final = Dashboard(
     uid="muster-cost",
     title="Muster: cost",
@@ -37,6 +42,35 @@ COST: Final = Dashboard(
                 query(
                     f"sum by (team, flavor) (increase(muster_team_gpu_seconds_total"
                     f"{{{TEAM}, {FLAVOR}}}[$__range])) / 3600",
+                    "{{team}} {{flavor}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="Dollars by team, flavor and purchase",
+            description="For what was held within the range of time that is shown, by the price of"
+            " when each piece of work began.",
+            unit=Unit.DOLLARS,
+            shape=Shape.BARS,
+            queries=(
+                query(
+                    "sum by (team, flavor, purchase) (increase(muster_team_cost_dollars_total"
+                    f"{{{TEAM}, {FLAVOR}}}[$__range]))",
+                    "{{team}} {{flavor}} {{purchase}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="Dollars for what was held and not used",
+            description="The cost of each team and flavor times the part of its GPU-hours that was"
+            " measured to be unused.",
+            unit=Unit.DOLLARS,
+            shape=Shape.BARS,
+            queries=(
+                query(
+                    f"{_of_team('muster_team_cost_dollars_total')} * on (team, flavor)"
+                    f" {_of_team('muster_team_gpu_seconds_unused_total')} / on (team, flavor)"
+                    f" ({_of_team('muster_team_gpu_seconds_total')} > 0)",
                     "{{team}} {{flavor}}",
                 ),
             ),
@@ -104,6 +138,20 @@ COST: Final = Dashboard(
             ),
         ),
         Panel(
+            title="Energy by team",
+            description="What the boards drew, by what each team held of them, within the range of"
+            " time.",
+            unit=Unit.KILOWATT_HOURS,
+            shape=Shape.BARS,
+            queries=(
+                query(
+                    "sum by (team) (increase(muster_team_energy_joules_total"
+                    f"{{{TEAM}, {FLAVOR}}}[$__range])) / 3.6e6",
+                    "{{team}}",
+                ),
+            ),
+        ),
+        Panel(
             title="Power",
             description="Drawn by all GPUs whose agent is scraped, by node.",
             unit=Unit.WATTS,
@@ -133,6 +181,19 @@ COST: Final = Dashboard(
                 query(
                     f"topk(20, muster_idle_workload_dollars{{{TEAM}}})",
                     "{{team}} {{workload}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="Saved by smaller forms",
+            description="What the work of the last 30 days would have cost less in the forms that"
+            " `muster rightsize` proposes, by the present price.",
+            unit=Unit.DOLLARS,
+            shape=Shape.BARS,
+            queries=(
+                query(
+                    f"topk(20, max by (team) (muster_team_rightsize_saving_dollars{{{TEAM}}}))",
+                    "{{team}}",
                 ),
             ),
         ),

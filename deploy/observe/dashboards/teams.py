@@ -70,6 +70,16 @@ TEAMS: Final = Dashboard(
             ),
         ),
         Panel(
+            title="Budget of the month",
+            description="Part of each budget that is spent, beside what is by now if each day of"
+            " the month (UTC) takes as much.",
+            unit=Unit.SHARE,
+            queries=(
+                query(f"muster_team_budget_ratio{{{TEAM}}}", "{{team}} {{unit}}"),
+                query("(day_of_month() - 1 + hour() / 24) / days_in_month()", "even"),
+            ),
+        ),
+        Panel(
             title="Time to the first placement",
             description="From submission to devices: median and 95th percentile of the teams.",
             unit=Unit.SECONDS,

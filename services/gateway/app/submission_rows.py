@@ -32,7 +32,8 @@ HTTP_TOPIC: Final = "http"
 class ValidSubmission:
     """A valid submission with everything that the caller's identity adds.
 
-    `may_exist` is false for an id made from a fresh random key: nothing can be known of it.
+    `actor` is the caller for the audit, `by` for people. `may_exist` is false for an id made from
+    a fresh random key: nothing can be known of it.
     """
 
     workload_id: str
@@ -40,6 +41,7 @@ class ValidSubmission:
     queue: str
     body_hash: str
     actor: str
+    by: str
     spec: WorkloadSpec
     at_ms: int
     cell: int
@@ -102,6 +104,7 @@ def _effects(fresh: Sequence[ValidSubmission]) -> Outcome:
             spec=one.spec,
             body_hash=one.body_hash,
             submitted_at_ms=one.at_ms,
+            by=one.by,
         )
         cause = cause_of(command, one.workload_id, one.body_hash, one.at_ms)
         outcome.emits.append(

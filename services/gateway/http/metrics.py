@@ -1,4 +1,4 @@
-"""Metrics of the gateway; labels are names of routes and statuses, never of users or workloads."""
+"""Metrics of the gateway; labels are bounded, and never names of users or workloads."""
 
 from __future__ import annotations
 
@@ -44,6 +44,12 @@ READS_REFUSED: Final = Counter(
 )
 for _limit in ("key", "team", "in-hand", "waiting"):
     READS_REFUSED.labels(_limit)
+SAVING_DOLLARS: Final = Gauge(
+    "muster_team_rightsize_saving_dollars",
+    "Dollars of the last 30 days that smaller forms of the work of a team would have saved; the"
+    " 200 teams with the most.",
+    ["team"],
+)
 ETA_ERROR_SECONDS: Final = Histogram(
     "muster_eta_error_seconds",
     "First starts against the first p50, promise or earliest start that was told, by its basis.",

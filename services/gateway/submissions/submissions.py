@@ -164,6 +164,7 @@ def _submission(
         queue=spec.queue or team.default_queue,
         body_hash=body_hash(spec),
         actor=call.subject.name,
+        by=call.subject.described,
         spec=spec,
         at_ms=gateway.times.next(team.name, gateway.clock.now_ms()),
         cell=gateway.settings.cell,

@@ -23,6 +23,8 @@ from shared.core.model.units import GPU_MILLI
 from shared.ports.clock import Clock
 
 MILLI_MS_PER_GPU_SECOND: Final = GPU_MILLI * 1_000
+COST_PER_DOLLAR: Final = 1_000_000 * GPU_MILLI * 3_600_000
+MICROJOULES_PER_JOULE: Final = 1_000_000
 LEAKS_MAX: Final = 200
 MEASURED: Final = {
     "used": "GPU-seconds of a team that computed: held times use.",
@@ -77,14 +79,14 @@ class Gauges(Collector):
         text = "Nodes whose agent is not heard while those of most others are."
         yield gauge("muster_nodes_silent", text, "", {(): len(memory.silent)})
         allocated: Counter[Labels] = Counter()
-        for (_, _, flavor), milli in memory.charged.copy().items():
+        for (_, _, flavor), milli in memory.held.charged.copy().items():
             allocated[flavor,] += milli
         text = "GPUs charged to workloads."
         yield gauge("muster_gpu_allocated", text, "flavor", gpus(allocated))
 
     def _teams(self, memory: MonitoringMemory) -> Iterator[Metric]:
         allocated: Counter[Labels] = Counter()
-        for (team, _, flavor), milli in memory.charged.copy().items():
+        for (team, _, flavor), milli in memory.held.charged.copy().items():
             allocated[self._team(team), flavor] += milli
         text = "GPUs charged to the workloads of a team."
         yield gauge("muster_team_gpu_allocated", text, "team flavor", gpus(allocated))
@@ -97,7 +99,9 @@ class Gauges(Collector):
         text = "Mean use of the GPUs of a flavor, 0 to 1."
         yield gauge("muster_gpu_utilization_ratio", text, "flavor", _one_label(by_flavor))
         yield self._gpu_seconds(memory)
+        yield self._dollars(memory)
         yield from self._measured_seconds(memory)
+        yield self._joules(memory)
 
     def _idle(self, memory: MonitoringMemory) -> dict[Labels, float]:
         idle: Counter[Labels] = Counter()
@@ -110,7 +114,7 @@ class Gauges(Collector):
     def _gpu_seconds(self, memory: MonitoringMemory) -> Metric:
         now_ms = self._clock.now_ms()
         seconds: Counter[Labels] = Counter()
-        for (team, flavor), total in memory.totals.copy().items():
+        for (team, flavor), total in memory.held.gpus.copy().items():
             seconds[self._team(team), flavor] += total.at(now_ms)
         family = CounterMetricFamily(
             "muster_team_gpu_seconds",
@@ -119,6 +123,20 @@ class Gauges(Collector):
         )
         for labels, amount in seconds.items():
             family.add_metric(labels, amount / MILLI_MS_PER_GPU_SECOND)
+        return family
+
+    def _dollars(self, memory: MonitoringMemory) -> Metric:
+        now_ms = self._clock.now_ms()
+        dollars: Counter[Labels] = Counter()
+        for (team, purchase, flavor), total in memory.held.cost.copy().items():
+            dollars[self._team(team), flavor, purchase] += total.at(now_ms)
+        family = CounterMetricFamily(
+            "muster_team_cost_dollars",
+            "Dollars of what a team held, by the price of when each piece of work began.",
+            labels=["team", "flavor", "purchase"],
+        )
+        for labels, amount in dollars.items():
+            family.add_metric(labels, amount / COST_PER_DOLLAR)
         return family
 
     def _measured_seconds(self, memory: MonitoringMemory) -> Iterator[Metric]:
@@ -133,6 +151,19 @@ class Gauges(Collector):
             for labels, amount in seconds.items():
                 family.add_metric(labels, amount / MILLI_MS_PER_GPU_SECOND)
             yield family
+
+    def _joules(self, memory: MonitoringMemory) -> Metric:
+        joules: Counter[Labels] = Counter()
+        for (team, flavor), sums in memory.use.totals.copy().items():
+            joules[self._team(team), flavor] += sums.microjoules
+        family = CounterMetricFamily(
+            "muster_team_energy_joules",
+            "Joules that boards drew, by what a team held of each; settled as its GPU-seconds.",
+            labels=["team", "flavor"],
+        )
+        for labels, amount in joules.items():
+            family.add_metric(labels, amount / MICROJOULES_PER_JOULE)
+        return family
 
     def _by_team(self, values: Mapping[Any, float]) -> dict[Labels, float]:
         """The same with capped teams, which are the first label."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from heapq import nlargest
 from typing import Final
 
@@ -14,6 +15,8 @@ from services.monitoring.memory import MonitoringMemory
 
 IDLE_MAX: Final = 200
 MICRODOLLARS: Final = 1_000_000
+SUBMITTER_CHARACTERS_MAX: Final = 120
+_NOT_PLAIN: Final = re.compile(r"[^\w .,:/()@-]")
 
 
 def families(memory: MonitoringMemory, now_ms: int, team: Capped) -> Iterator[Metric]:
@@ -37,6 +40,24 @@ def families(memory: MonitoringMemory, now_ms: int, team: Capped) -> Iterator[Me
     dollars = {one: _price(memory, one[2]) * shown[one] * idle[one] / 3600 for one in largest}
     priced = {one: value for one, value in dollars.items() if value}
     yield gauge("muster_idle_workload_dollars", text, names, priced)
+    text = "1, with the caller that submitted a workload that is idle now, where it is known."
+    submitters = _submitters(memory, largest)
+    yield gauge("muster_idle_workload_submitter", text, f"{names} submitter", submitters)
+
+
+def _submitters(memory: MonitoringMemory, idle: Iterable[Labels]) -> dict[Labels, float]:
+    found: dict[Labels, float] = {}
+    for labels in idle:
+        one = memory.workloads.get(labels[2])
+        if one is not None and one.submitter:
+            found[*labels, plain(one.submitter)] = 1
+    return found
+
+
+def plain(name: str) -> str:
+    """A name of any caller as alerts may tell it: no markup, no mention, one short line."""
+    kept = _NOT_PLAIN.sub("_", name[:SUBMITTER_CHARACTERS_MAX])
+    return kept.replace("@", "@\u200b")
 
 
 def _price(memory: MonitoringMemory, workload_id: str) -> float:

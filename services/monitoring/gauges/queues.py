@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -20,7 +19,7 @@ def families(memory: MonitoringMemory, now_ms: int) -> Iterator[Metric]:
     waiting = [
         one
         for one in memory.workloads.copy().values()
-        if one.state is State.QUEUED and one.counted
+        if one.state is State.QUEUED and (one.queued or one.version)
     ]
     text = (
         "GPUs asked for by what waits, by the reason told last; the flavor is `any` where the"
@@ -34,15 +33,19 @@ def families(memory: MonitoringMemory, now_ms: int) -> Iterator[Metric]:
     yield gauge("muster_queue_oldest_wait_seconds", text, "queue", oldest)
 
 
-def _asked(memory: MonitoringMemory, waiting: list[SeenWorkload]) -> Counter[Labels]:
+def _asked(memory: MonitoringMemory, waiting: list[SeenWorkload]) -> dict[Labels, int]:
     flavors: dict[str, str] = {}
     for name, node in memory.quotas.copy().items():
         several = len(node.flavors) != 1
         flavors[name] = ANY_FLAVOR if several else node.flavors[0].flavor
-    asked: Counter[Labels] = Counter()
+    by_reason: dict[tuple[str, str], int] = {}
     for one in waiting:
-        asked[one.queue, flavors.get(one.queue, ANY_FLAVOR), one.reason] += one.asked_milli
-    return asked
+        key = one.queue, one.reason
+        by_reason[key] = by_reason.get(key, 0) + one.asked_milli
+    return {
+        (queue, flavors.get(queue, ANY_FLAVOR), reason): milli
+        for (queue, reason), milli in by_reason.items()
+    }
 
 
 def _waits(
@@ -54,11 +57,11 @@ def _waits(
     for one in waiting:
         queue, since_ms = one.queue, one.waits_since_ms
         turn = (-one.priority, since_ms)
-        if queue not in oldest:
-            first[queue], oldest[queue] = turn, since_ms
-        elif since_ms < oldest[queue]:
+        known = oldest.get(queue)
+        if known is None or since_ms < known:
             oldest[queue] = since_ms
-        first[queue] = min(first[queue], turn)
+        if known is None or turn < first[queue]:
+            first[queue] = turn
     queues = [name for name, one in memory.quotas.copy().items() if one.kind == "queue"]
     heads = {queue: at_ms for queue, (_, at_ms) in first.items()}
     return _seconds(queues, heads, now_ms), _seconds(queues, oldest, now_ms)

@@ -24,7 +24,7 @@ def families(memory: MonitoringMemory) -> Iterator[Metric]:
     quotas = memory.quotas.copy()
     nominal = _nominal(quotas)
     used: Counter[Labels] = Counter()
-    for (_, queue, flavor), milli in memory.charged.copy().items():
+    for (_, queue, flavor), milli in memory.held.charged.copy().items():
         used[queue, flavor] += milli
     text = "Nominal quota in GPUs; infinite when it is unlimited."
     names = "queue flavor"

@@ -16,6 +16,7 @@ from services.monitoring.gauges.states import Standing
 from services.monitoring.memory import NodeHealth
 from shared.core.model.nouns import Level
 
+LEVELS: Final = tuple((one, one.value) for one in Level)
 ANY: Final = "any"
 """The level of a gang that may lie wherever its flavor has nodes."""
 
@@ -40,10 +41,11 @@ def largest(nodes: Mapping[str, NodeHealth], free: Mapping[str, int]) -> dict[La
     sums: Counter[tuple[str, str, str | tuple[str]]] = Counter()
     for name, node in nodes.items():
         gpus = free.get(name, 0)
-        for level in Level:
+        alone, flavor, domains = (name,), node.flavor, node.domains
+        for level, level_name in LEVELS:
             # A node that stands alone has a tuple as its domain, so no path is equal to it.
-            sums[node.flavor, level.value, node.domains.get(level) or (name,)] += gpus
-        sums[node.flavor, ANY, ""] += gpus
+            sums[flavor, level_name, domains.get(level) or alone] += gpus
+        sums[flavor, ANY, ""] += gpus
     found: dict[Labels, float] = {}
     for (flavor, level_name, _), gpus in sums.items():
         found[flavor, level_name] = max(found.get((flavor, level_name), 0), gpus)

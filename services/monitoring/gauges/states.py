@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -45,6 +46,23 @@ _STARTS: Final = frozenset({State.PLACED, State.BOUND})
 Counts = Counter[tuple[str, ...]]
 Place = tuple[str, int]
 """(node, index of the GPU)"""
+
+
+@dataclass(slots=True)
+class Measured:
+    """Milli-GPU that running work of a flavor holds."""
+
+    used: int = 0
+    unused: int = 0
+    unmeasured: int = 0
+
+    def add(self, milli: int, used: int | None) -> None:
+        """A share, and how much of it is used; None: unmeasured."""
+        if used is None:
+            self.unmeasured += milli
+        else:
+            self.used += used
+            self.unused += milli - used
 
 
 class Standing(NamedTuple):
@@ -86,6 +104,7 @@ def _count_held(
     counts: Counts,
 ) -> None:
     heard = fleet.recent(memory)
+    measured = {one.flavor: Measured() for one in nodes.values()}
     for workload_id, shares in devices.items():
         seen = memory.workloads.get(workload_id)
         state = State.PLACED if seen is None else seen.state
@@ -96,9 +115,12 @@ def _count_held(
                 continue
             if state is State.RUNNING:
                 used = used_milli(heard.get(node), (gpu, mask), milli, held[node, gpu])
-                _split(counts, home.flavor, milli, used)
+                measured[home.flavor].add(milli, used)
             else:
                 counts[home.flavor, other] += milli
+    for flavor, one in measured.items():
+        for name, milli in ((USED, one.used), (UNUSED, one.unused), (UNMEASURED, one.unmeasured)):
+            counts[flavor, name] += milli
 
 
 def used_milli(
@@ -123,14 +145,6 @@ def _held(all_shares: Iterable[Devices]) -> Counter[Place]:
         for node, gpu, milli, _ in shares:
             held[node, gpu] += milli
     return held
-
-
-def _split(counts: Counts, flavor: str, milli: int, used: int | None) -> None:
-    if used is None:
-        counts[flavor, UNMEASURED] += milli
-    else:
-        counts[flavor, USED] += used
-        counts[flavor, UNUSED] += milli - used
 
 
 def _count_unheld(

@@ -84,12 +84,16 @@ class KafkaSubscription:
         self._failures[topic] = error
         self._arrived.set()
 
+    def wait_for(self, topics: Collection[str]) -> None:
+        """Nothing is given out before an older record of these."""
+        self._buffers.wait_for(topics)
+
     async def poll(self, max_messages: int, wait_seconds: float) -> list[RawMessage]:
         """What has arrived; raises Transient when a consumer has failed.
 
         Not before what it had read is given out: the log may have lost that meanwhile.
         """
-        if not self._buffers:
+        if not self._buffers.ready:
             self._arrived.clear()
             if not self._failures:
                 with contextlib.suppress(TimeoutError):

@@ -37,6 +37,8 @@ class Reading(Value, frozen=True, kw_only=True):
     """By index of the GPU; `UNREAD` says nothing."""
     instances: tuple[tuple[int, int, int], ...] = ()
     """(index of the GPU, memory slices as a mask, per cent) of GPU instances."""
+    watts: tuple[int, ...] = ()
+    """What each board draws, by index of the GPU; empty: not known."""
 
     def counted_ms(self, from_ms: int, until_ms: int) -> int:
         """Milliseconds of [from_ms, until_ms) for which it counts."""

@@ -65,6 +65,21 @@ def test_of_two_that_came_in_turns_each_comes_when_it_came():
     assert [] == found.take(1)
 
 
+def test_who_waits_for_topics_gets_all_in_the_order_in_which_it_came():
+    found = buffers(a=range(100, 300), b=range(150))
+    found.wait_for({"a", "b"})
+
+    assert [*range(100), *sorted(2 * [*range(100, 150)])] == [
+        one.timestamp_ms for one in found.take(1_000)
+    ]
+    assert not found.ready
+    assert [] == found.take(1_000)
+    found.wait_for({"a"})
+    assert found.ready
+    assert {"a": 150} == taken(found, 1_000)
+    assert not found.ready
+
+
 def test_nothing_is_lost_and_the_order_of_a_topic_stays():
     found, read = buffers(a=range(70), b=range(20, 50)), []
     while len(found):

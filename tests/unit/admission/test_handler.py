@@ -9,6 +9,7 @@ from shared.events.malformed import SubmissionMalformed
 from shared.events.quotas import EndedWorkloadsCounted
 from shared.events.topics import (
     QUEUE_FACTS,
+    SUBMISSION_COMMANDS,
     TEAM_FACTS,
     team_results,
     team_submissions,
@@ -113,6 +114,19 @@ def test_both_doors_make_one_workload():
     assert only(again, SubmissionAnswered).outcome == "accepted"
     assert again.changes == []
     assert rows_of(again, "workload") == []
+
+
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [(SUBMISSION_COMMANDS.name, "key ci"), (team_submissions(TEAM).name, "")],
+)
+def test_the_caller_is_told_on_but_for_what_a_team_says_on_its_own_topic(topic: str, told: str):
+    office = Office()
+    command = SubmitWorkload(workload_id=ID, team=TEAM, spec=a_spec(), by="key ci")
+
+    fact = only(office.decide(office.message(command, topic, key="k")), WorkloadQueued)
+
+    assert told == fact.by
 
 
 def test_the_same_twice_in_one_batch_is_queued_once():

@@ -79,7 +79,7 @@ def a_charge(**more):
         "purchase": "reserved",
         "price_microdollars_per_gpu_hour": 2_500_000,
         "attempts": 2,
-        "labels": {"project": '@x,"y"'},
+        "labels": {"project": '@x,"y"', "cost": "c"},
         **more,
     }
 
@@ -87,7 +87,10 @@ def a_charge(**more):
 def test_focus_tells_all_pages_of_charges_by_its_columns(muster, gateway):
     pages = [
         {"items": [a_charge()], "next_cursor": "next"},
-        {"items": [a_charge(purchase="spot", workload_name="")], "next_cursor": ""},
+        {
+            "items": [a_charge(purchase="spot", workload_name="", day="2028-02-29")],
+            "next_cursor": "",
+        },
     ]
     gateway.on("GET /v1/usage/charges", *pages)
 
@@ -115,7 +118,11 @@ def test_focus_tells_all_pages_of_charges_by_its_columns(muster, gateway):
         first[name] for name in ("ListCost", "ContractedCost", "BilledCost", "EffectiveCost")
     }
     assert first["ProviderName"] == first["PublisherName"] == first["InvoiceIssuerName"] != ""
-    assert {"project": '@x,"y"'} == json.loads(first["Tags"])
+    assert ["cost", "project"] == list(json.loads(first["Tags"]))
+    assert '@x,"y"' == json.loads(first["Tags"])["project"]
+    assert ("2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z", "2028-03-01T00:00:00Z") == tuple(
+        second[name] for name in ("BillingPeriodStart", "BillingPeriodEnd", "ChargePeriodEnd")
+    )
     assert "next" == gateway.requests("GET /v1/usage/charges")[1].query["cursor"]
 
 

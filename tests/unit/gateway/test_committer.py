@@ -79,6 +79,7 @@ def an_order(identifier: str, *, may_exist: bool = False, count: int = 1) -> Ord
             queue="red",
             body_hash=body_hash(SPEC),
             actor="k",
+            by="key ci",
             spec=SPEC,
             at_ms=1,
             cell=0,

@@ -14,6 +14,7 @@ def a_submission(identifier: str, name: str = "a") -> ValidSubmission:
         queue="red",
         body_hash=body_hash(spec),
         actor="key",
+        by="key ci (team member)",
         spec=spec,
         at_ms=1_000,
         cell=2,
@@ -27,7 +28,7 @@ def test_a_new_submission_makes_a_request_a_row_a_command_and_an_audit_entry():
     (emit,) = outcome.emits
     assert isinstance(emit.payload, SubmitWorkload)
     assert (emit.subject, emit.partition, emit.payload.team) == ("w1", 2, "red")
-    assert emit.payload.submitted_at_ms == 1_000
+    assert (1_000, "key ci (team member)") == (emit.payload.submitted_at_ms, emit.payload.by)
     assert [write.expect for write in outcome.writes] == [1, None]
     assert [(one.before, one.after, one.actor) for one in outcome.changes] == [
         ("", "received", "key")

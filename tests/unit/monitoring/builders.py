@@ -197,8 +197,8 @@ def usage(*percent, node="n1", at_ms=START_MS, instances=()):
         temperature_celsius=zeros,
         power_watts=zeros,
         instances=tuple(
-            nodes.InstanceUse(gpu=gpu, mask=mask, utilization_percent=each)
-            for gpu, mask, each in instances
+            nodes.InstanceUse(gpu=gpu, mask=mask, utilization_percent=each, number=number)
+            for number, (gpu, mask, each) in enumerate(instances, 7)
         ),
     )
 

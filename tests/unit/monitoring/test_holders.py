@@ -15,7 +15,7 @@ from tests.unit.monitoring.test_monitoring import Monitoring
 
 
 async def holders(monitoring: Monitoring) -> dict[tuple[str, str, str], float]:
-    """Share by host, GPU and team, as a scrape reads it."""
+    """Share by host, GPU (with the number of a slice) and team, as a scrape reads it."""
     assert isinstance(monitoring.handler, Exposing)
     app = health_app(lambda: True, more_paths=monitoring.handler.expositions())
     async with TestClient(TestServer(app)) as client:
@@ -24,9 +24,13 @@ async def holders(monitoring: Monitoring) -> dict[tuple[str, str, str], float]:
     (family,) = text_string_to_metric_families(text)
     assert {one.name for one in family.samples} <= {HOLDER}
     return {
-        (one.labels["hostname"], one.labels["gpu"], one.labels["team"]): one.value
+        (one.labels["hostname"], _device(one.labels), one.labels["team"]): one.value
         for one in family.samples
     }
+
+
+def _device(labels: dict[str, str]) -> str:
+    return "/".join(labels[name] for name in ("gpu", "GPU_I_ID") if name in labels)
 
 
 def share(index: int, mask: int, milli: int) -> GpuShare:
@@ -39,14 +43,16 @@ def share(index: int, mask: int, milli: int) -> GpuShare:
         ((share(3, 255, 1000),), {("n1", "3", "vision"): 1.0}),
         ((share(0, 0, 250), share(0, 0, 500)), {("n1", "0", "vision"): 0.75}),
         ((share(1, 15, 500),), {}),
+        ((share(1, 3, 250), share(1, 12, 250)), {("n1", "1/8", "vision"): 0.25}),
     ],
-    ids=["a whole GPU", "shares of one", "slices have numbers that are not known here"],
+    ids=["a whole GPU", "shares of one", "a slice without a number", "one of two has a number"],
 )
 async def test_a_gpu_is_told_with_who_holds_it(
     shares: tuple[GpuShare, ...], told: dict[tuple[str, str, str], float]
 ) -> None:
     monitoring = Monitoring()
     monitoring.read(b.queued(), b.placed(2, shares=shares))
+    monitoring.read(b.usage(0, 0, instances=((0, 12, 50), (1, 12, 50))))
 
     assert await holders(monitoring) == told
 

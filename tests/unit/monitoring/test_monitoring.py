@@ -13,6 +13,7 @@ from services.monitoring.memory import MonitoringMemory
 from shared.core.model.decision import Reason
 from shared.core.model.nouns import GpuShare
 from shared.core.model.units import Resources
+from shared.core.quota.prices import Purchase
 from shared.events import nodes, quotas, workloads
 from shared.runtime import journal
 from tests.unit.monitoring import builders as b
@@ -111,16 +112,37 @@ def test_gauges_follow_the_size_of_a_gang(monitoring: Monitoring):
     monitoring.read(b.resized(4, 3, 1, b.START_MS + 100))
 
     memory = monitoring.handler.memory
-    assert {("vision", "vision-queue", "h100"): 3000} == memory.charged
+    assert {("vision", "vision-queue", "h100"): 3000} == memory.held.charged
     assert ["n1", "n2", "n3"] == [node for node, *_ in memory.devices["w1"]]
 
     monitoring.read(
         b.released(workloads.WorkloadSucceeded, 5, b.START_MS + 200, released_resizes=1)
     )
 
-    total = memory.totals["vision", "h100"]
+    total = memory.held.gpus["vision", "h100"]
     assert 1000 * 100 + 3000 * 100 == total.at(b.START_MS + 900)
     assert {} == memory.devices
+
+
+async def test_dollars_have_the_price_of_when_work_began_also_after_a_restart(
+    monitoring: Monitoring,
+):
+    later = b.START_MS + 10_000
+    monitoring.read(b.placed(2, "w0"), b.a_flavor(3_600_000), b.placed(2))
+    monitoring.read(
+        b.a_flavor(7_200_000, version=2, purchase=Purchase.RESERVED),
+        b.released(workloads.WorkloadRequeued, 4, later),
+        b.placed(5, attempt=2, at_ms=later),
+    )
+    for _ in range(2):
+        monitoring.clock.ms = b.START_MS + 20_000
+        labels = {"team": "vision", "flavor": "h100"}
+        dollars = {
+            one.value: monitoring.value("muster_team_cost_dollars_total", **labels, purchase=one)
+            for one in (Purchase.ON_DEMAND, Purchase.RESERVED, Purchase.OWNED)
+        }
+        assert dollars == {"on-demand": 0.01, "reserved": 0.02, "owned": None}
+        await monitoring.restart()
 
 
 def test_cost_rows_are_the_same_in_any_order_and_told_twice():
@@ -174,7 +196,7 @@ def test_the_order_between_topics_makes_no_difference():
         assert {} == one.handler.memory.workloads, place
         assert 0 == sum(one.handler.memory.states.values())
         assert 0 == sum(one.handler.memory.reasons.values())
-        assert 0 == sum(one.handler.memory.charged.values())
+        assert 0 == sum(one.handler.memory.held.charged.values())
 
 
 def test_an_older_version_changes_no_gauge(monitoring: Monitoring):

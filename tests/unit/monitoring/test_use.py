@@ -1,19 +1,28 @@
 """Where GPU-hours go: what is told of attempts by day, before and after restarts and kills."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from services.monitoring import use, use_memory
+from shared.adapters.clock import SystemClock
+from shared.adapters.memory_log import MemoryLog, MemorySubscription
 from shared.core.model.nouns import GpuShare
 from shared.core.quota.cost import DAY_MS
 from shared.core.quota.prices import DatedPrice, Purchase
 from shared.events import nodes, topics, workloads
 from shared.events.envelope import Received
 from shared.events.usage import AttemptUse, UsageTold
+from shared.ports.store import Restored
+from shared.runtime.dedupe import RecentIds
+from shared.runtime.handler import Outcome
+from shared.runtime.polling import Polling
+from tests.support.protocol import a_record
 from tests.unit.monitoring import builders as b
 from tests.unit.monitoring.test_monitoring import Monitoring
 
@@ -36,9 +45,33 @@ class Fleet(Monitoring):
         messages = [self._message(one, at_ms) for one in payloads]
         outcome = self.handler.decide(messages, at_ms)
         if committed:
-            self.tables.apply(outcome.writes)
-            for emit in outcome.emits:
-                self._told(emit)
+            self._apply(outcome)
+
+    async def read_log(self, story: Sequence[tuple[int, Any]]) -> None:
+        """What lies in the log by its second when monitoring begins, each payload on its topic."""
+        log = MemoryLog()
+        for second, payload in story:
+            message = self._message(payload, START + second * 1_000)
+            records = log.records.setdefault((message.topic, 0), [])
+            record = a_record(message.event, len(records), topic=message.topic)
+            records.append(replace(record, timestamp_ms=START + second * 1_000))
+        polling = Polling(
+            handler=self.handler,
+            seen=_none_of_them,
+            subscription=MemorySubscription(log),
+            clock=SystemClock(),
+            batch_messages_max=500,
+        )
+        polling.forget(Restored(epoch=1))
+        await polling.assign()
+        while raw := await polling.gather():
+            batch = await polling.sort_out(raw, RecentIds())
+            self._apply(self.handler.decide(batch.fresh, 0))
+
+    def _apply(self, outcome: Outcome) -> None:
+        self.tables.apply(outcome.writes)
+        for emit in outcome.emits:
+            self._told(emit)
 
     def _message(self, payload: Any, at_ms: int) -> Received:
         if isinstance(payload, nodes.GpuUsageReported):
@@ -69,6 +102,11 @@ class Fleet(Monitoring):
     def seconds(self, part: str) -> float:
         name = f"muster_team_gpu_seconds_{part}_total"
         return self.value(name, team="vision", flavor="h100") or 0
+
+
+async def _none_of_them(ids: Sequence[str]) -> set[str]:
+    """Ids that the inbox has."""
+    return set()
 
 
 @pytest.fixture
@@ -254,6 +292,24 @@ async def test_counters_sum_to_what_is_allocated_and_go_on_after_a_restart(fleet
     assert 50 == fleet.value("muster_team_gpu_seconds_total", team="vision", flavor="h100")
 
 
+async def test_joules_are_those_of_the_boards_by_what_is_held_also_after_a_restart(fleet: Fleet):
+    def draws(*watts: int) -> Any:
+        return replace(b.usage(50, 50), power_watts=watts)
+
+    half = (GpuShare(index=1, mask=0, milli=500, memory_mib=0),)
+    fleet.at(0, draws(100, 400))
+    fleet.place(0)
+    fleet.at(10, draws(300, 400))
+    fleet.at(20, draws(0, 0))
+    fleet.at(21, b.placed(2, "w2", at_ms=START + 5_000, shares=half))
+    fleet.end(30)
+
+    for _ in range(2):
+        labels = {"team": "vision", "flavor": "h100"}
+        assert 4_000 + 3_000 == fleet.value("muster_team_energy_joules_total", **labels)
+        await fleet.restart()
+
+
 async def test_the_price_is_that_of_its_beginning_also_after_a_restart(fleet: Fleet):
     fleet.at(0, b.a_flavor(2_000_000))
     fleet.place(1)
@@ -289,6 +345,41 @@ def test_the_namespace_is_the_teams_where_none_is_named(fleet: Fleet):
     fleet.end(2)
 
     assert ["vision"] == [one.namespace for one in fleet.rows.values()]
+
+
+async def test_the_reading_of_an_idle_node_counts_for_what_begins_after_a_restart(fleet: Fleet):
+    fleet.at(0, b.usage(40))
+    await fleet.restart()
+    fleet.place(5)
+    fleet.end(15)
+
+    assert (4, 6, 0) == fleet.amounts()
+
+
+async def test_of_a_node_that_is_gone_nothing_is_known_but_what_is_held_there(fleet: Fleet):
+    fleet.at(0, b.a_node(), b.usage(40), b.a_node("n2"), b.usage(40, node="n2"))
+    fleet.place(0)
+    fleet.at(10, *(nodes.NodeRemoved(node=name, generation=2) for name in ("n1", "n2", "n3")))
+    memory = fleet.handler.memory.use
+    assert ["n1"] == list(memory.nodes)
+    fleet.end(20)
+
+    assert {} == memory.nodes
+    await fleet.restart()
+    assert {} == fleet.handler.memory.use.nodes
+    assert (8, 12, 0) == fleet.amounts()
+
+
+async def test_what_lay_in_the_log_when_it_began_is_all_measured(fleet: Fleet):
+    """Hours of reports beside a begin and an end, on topics that are read each at its pace."""
+    story: list[tuple[int, Any]] = [(second, b.usage(25)) for second in range(0, 6_000, 10)]
+    story.append((3_000, b.placed(2, at_ms=START + 3_000_000)))
+    end = b.released(workloads.WorkloadSucceeded, 9, START + 5_000_000)
+    story.append((5_000, end))
+
+    await fleet.read_log(sorted(story, key=lambda one: one[0]))
+
+    assert (500, 1_500, 0) == fleet.amounts()
 
 
 async def test_a_kill_at_any_unit_of_work_loses_nothing(fleet: Fleet):

@@ -34,6 +34,7 @@ async def test_a_pod_is_submitted_once(world):
     (one,) = world.hear(listed(a_pod()))
 
     assert ("vision", "red/pod/u-p", "pods") == (one.team, one.pod_group, one.door)
+    assert "the owner of its pods" == one.by
     assert [] == world.hear(changed(a_pod(claimed=True)), changed(a_pod(claimed=True, node="n")))
     world.make()
     await world.load()

@@ -189,7 +189,7 @@ async def test_instances_tell_their_use_where_it_is_known(watched):
     await watched.refresh()
 
     assert watched.probe.usage(0).instances == (
-        InstanceUse(gpu=1, mask=0b1100, utilization_percent=50),
+        InstanceUse(gpu=1, mask=0b1100, utilization_percent=50, number=3),
     )
 
 

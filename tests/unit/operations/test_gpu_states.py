@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from operations.check import gpu_states
 from operations.check.gpu_states import STATES, amounts_of, differences, unequal
 from operations.check.model import CannotCheck
 from services.monitoring.gauges.states import GpuState
@@ -69,6 +70,28 @@ def test_the_ledger_has_the_same_capacity_and_holds_what_is_told(
         "held": [{"flavor": "h100", "milli": held}],
     }
     assert found == [one.detail for one in differences(amounts_of(metrics()), rows).violations]
+
+
+async def test_a_sum_that_was_wrong_once_is_told_and_a_difference_of_two_sources_if_it_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = [metrics(free=4.001), metrics(capacity=8)]
+    rows = [{**ROWS, "held": [{"flavor": "h100", "milli": 1}]}, ROWS]
+
+    async def told(address: str) -> str:
+        return texts.pop(0)
+
+    async def read(url: str, queries: object) -> object:
+        return rows.pop(0)
+
+    monkeypatch.setattr(gpu_states, "_metrics", told)
+    monkeypatch.setattr(gpu_states, "read_queries", read)
+
+    result = await gpu_states.check_gpu_states("db", "monitoring")
+
+    assert ["states sum to 8001 milli-GPU, the capacity is 8000"] == [
+        one.detail for one in result.violations
+    ]
 
 
 def test_a_flavor_that_is_not_told_is_found() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from shared.adapters.memory import ManualClock
 from shared.events.deadlines import deadline_message
 from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS
@@ -37,6 +39,32 @@ async def test_in_the_next_life_it_waits_again_for_what_came_meanwhile(world):
     await world.until(lambda: len(world.passed()) == 4)
 
     assert [*names(1, 2, 3), "w9"] == [one for batch in world.handler.batches for one in batch]
+
+
+async def test_a_handler_that_goes_by_time_reads_what_lay_there_in_its_order(world):
+    """Each topic in its turn would give the last of one topic before the first of the other."""
+    world.handler.by_time = True
+    world.handler.wanted = [(SUBMISSION_COMMANDS, [0]), (QUEUE_FACTS, [0])]
+    for number in range(60):
+        topic = SUBMISSION_COMMANDS if number < 40 else QUEUE_FACTS
+        record = a_record(an_event(number), 0, topic=topic.name)
+        world.feed_raw(replace(record, timestamp_ms=record.timestamp_ms + number))
+
+    world.begin(batch=20)
+    await world.until(lambda: len(world.passed()) == 60)
+
+    assert names(*range(60)) == [one for batch in world.handler.batches for one in batch]
+
+
+async def test_what_comes_after_it_is_not_waited_for(world):
+    world.handler.by_time = True
+    world.handler.wanted = [(SUBMISSION_COMMANDS, [0]), (QUEUE_FACTS, [0])]
+    world.feed_numbers(1)
+    world.begin()
+    await world.read_to(1)
+
+    world.feed(an_event(2), topic=QUEUE_FACTS.name)
+    await world.read_to(1, QUEUE_FACTS.name)
 
 
 def test_what_was_read_before_is_not_waited_for():

@@ -8,6 +8,7 @@ from shared.core.usage import (
     UNREAD,
     Reading,
     UseAmounts,
+    energy,
     parts_of_days,
     settle,
 )
@@ -30,6 +31,17 @@ def test_a_whole_gpu_is_used_by_its_per_cent():
     found = settled((30, 100), [[(0, 1000, WHOLE), (1, 1000, WHOLE)]])
 
     assert {"w0": amounts(1_300_000, 700_000)} == found
+
+
+def test_what_boards_draw_is_split_by_what_is_held_of_each_for_a_minute_at_most():
+    reading = Reading(at_ms=AT, watts=(700, 300))
+    held = {"w0": [(0, 1000, WHOLE), (1, 500, SHARED)], "w1": [(1, 250, SLICE), (2, 1000, WHOLE)]}
+
+    found = {holder: drawn for holder, _, drawn in energy(reading, held, 0, AT + 2_000)}
+    assert found == {"w0": 850_000 * 2_000, "w1": 75_000 * 2_000}
+    assert [] == list(energy(Reading(at_ms=AT), held, AT, AT + 2_000))
+    (late,) = energy(reading, {"w0": held["w0"]}, AT, AT + 10 * READING_MS_MAX)
+    assert ("w0", 0, 850_000 * READING_MS_MAX) == late
 
 
 def test_the_use_of_a_shared_gpu_is_split_by_what_is_held():

@@ -1,0 +1,1 @@
+"""Sums that memory keeps: `totals.py` of what is held, `gangs.py` of what waits for nodes."""
