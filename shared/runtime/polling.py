@@ -12,6 +12,7 @@ from shared.events.registry import TYPE_BY_NAME
 from shared.ports.clock import Clock
 from shared.ports.publisher import RawMessage, Subscription
 from shared.ports.store import Restored
+from shared.runtime import telemetry
 from shared.runtime.catching_up import CatchingUp
 from shared.runtime.dedupe import RecentIds
 from shared.runtime.handler import (
@@ -94,7 +95,11 @@ class Polling:
             again = {place: at for place, at in starts.items() if place[0] in elsewhere}
             await self._subscription.assign(again)
         self._skipped += self._positions.to_note(starts)
-        self._catching_up.expect(starts, {place: log.end_offset for place, log in logs.items()})
+        ends = {place: log.end_offset for place, log in logs.items()}
+        if not self._assigned:  # else only `watch_lag` knows, and lives may be too short for that
+            behind = sum(max(0, end - starts.get(place, 0)) for place, end in ends.items())
+            telemetry.LAG.labels(self._handler.name).set(behind)
+        self._catching_up.expect(starts, ends)
         self._keep_in_order()
 
     async def close(self) -> None:

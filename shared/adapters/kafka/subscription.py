@@ -117,7 +117,13 @@ class KafkaSubscription:
         self._arrived.set()
 
     async def behind(self) -> int:
-        """Records on the broker that have not been read into the buffer yet."""
+        """Records on the broker that have not been read into the buffer yet.
+
+        Raises:
+            Transient: nothing is read now, as a life begins, so it is not known.
+        """
+        if not self._readers:
+            raise Transient("nothing is read now")
         return sum([await reader.behind() for reader in self._readers.values()])
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from shared.adapters.memory import ManualClock
 from shared.events.deadlines import deadline_message
 from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS
+from shared.runtime import telemetry
 from shared.runtime.catching_up import QUIET_SECONDS, CatchingUp
 from tests.support.protocol import a_record, an_event
 from tests.unit.runtime.world import names
@@ -39,6 +40,18 @@ async def test_in_the_next_life_it_waits_again_for_what_came_meanwhile(world):
     await world.until(lambda: len(world.passed()) == 4)
 
     assert [*names(1, 2, 3), "w9"] == [one for batch in world.handler.batches for one in batch]
+
+
+async def test_how_far_a_life_is_behind_is_known_when_it_begins(world):
+    world.feed_numbers(1, 2, 3)
+    world.begin(batch=1)
+    await world.read_to(3)
+    await world.end()
+    world.feed_numbers(4, 5)
+    world.begin(batch=1)
+    await world.read_to(5)
+
+    assert 2 == telemetry.LAG.labels(world.handler.name)._value.get()
 
 
 async def test_a_handler_that_goes_by_time_reads_what_lay_there_in_its_order(world):
