@@ -62,7 +62,7 @@ def main() -> int:
             continue
         try:
             line = found(patch, options.seeds, options.workers)
-        except ValueError as error:
+        except (ValueError, subprocess.TimeoutExpired) as error:
             line = ""
             print(error)
         missed += not line

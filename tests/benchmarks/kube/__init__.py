@@ -9,6 +9,8 @@ a machine with other work compare inside one run alone.
     binder     pods in gangs of eight by the binder's actuator; one gang of 256, with and without
                devices that are pinned
     native     pods with a GPU each that name Muster as their scheduler, created as in `scheduler`
+    jobs       Indexed Jobs of eight pods with a GPU each
+    reasons    how soon a pod says why it waits, while many others wait and were told so
     waiting    writes a second at the API server while many pods wait, and their reason changes
     whole      gangs of eight and single pods with a GPU each, until all GPUs are taken, from their
                submission to Kafka to all bound as the gateway shows it

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import tests.benchmarks.kube as about
-from tests.benchmarks.kube import binder, limit, native, scheduler, waiting, whole
+from tests.benchmarks.kube import (
+    binder,
+    jobs,
+    limit,
+    native,
+    reasons,
+    scheduler,
+    waiting,
+    whole,
+)
 from tests.benchmarks.kube.place import Place, started
 from tests.benchmarks.options import machine
 
@@ -20,6 +29,8 @@ PARTS: Final = {
     "binder": binder,
     "whole": whole,
     "native": native,
+    "jobs": jobs,
+    "reasons": reasons,
     "waiting": waiting,
 }
 

@@ -29,7 +29,7 @@ async def measure(place: Place, pods: int) -> dict[str, Any]:
     """The most and the mean of all windows, of each reason, and what the service takes."""
     async with place.namespace(NAMESPACE) as connection, for_native_pods(place) as stage:
         before, start = cpu_seconds((await processes(stage))["native"]), now()
-        await create(connection, NAMESPACE, [_one_of_two(number) for number in range(pods)])
+        await create(connection, NAMESPACE, [one_of_two(number) for number in range(pods)])
         windows = await _windows(place)
         _fill_quota(place, pods)
         windows += await _windows(place)
@@ -40,7 +40,7 @@ async def measure(place: Place, pods: int) -> dict[str, Any]:
             ),
             "native_memory_mib": memory_mib(service[0]),
         }
-        told = {reason: _told(place, reason) for reason in (WAITING, QUOTA_FULL)}
+        told = {reason: pods_told(place, reason) for reason in (WAITING, QUOTA_FULL)}
     assert max(windows) <= WRITES_A_SECOND_MAX, windows
     assert all(told.values()), f"a reason is told to no pod: {told}"
     return {
@@ -75,13 +75,15 @@ def _fill_quota(place: Place, pods: int) -> None:
         admin.demand("POST", f"/api/v1/namespaces/{NAMESPACE}/resourcequotas", body)
 
 
-def _told(place: Place, reason: str) -> int:
+def pods_told(place: Place, reason: str) -> int:
+    """Pods that an event tells this reason."""
     path = f"/api/v1/namespaces/{NAMESPACE}/events?fieldSelector=reason%3D{reason}"
     with place.kube.client() as admin:
         return len(admin.demand("GET", path)["items"])
 
 
-def _one_of_two(number: int) -> dict[str, Any]:
+def one_of_two(number: int) -> dict[str, Any]:
+    """Its other one is never made."""
     pod = a_native_pod(number)
     group = {
         "labels": {"muster.dev/group": f"g{number}"},
