@@ -6,11 +6,14 @@ A patch that no longer applies fails: it must be written anew for the code of to
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -38,15 +41,30 @@ def found(patch: Path, seeds: int, workers: int) -> str:
         if applied.returncode:
             raise ValueError(f"{patch.name} no longer applies: {applied.stderr.strip()}")
         command = [sys.executable, "-m", "tests.simulation", "--until-red"]
-        ended = subprocess.run(
+        told, problem = _ended(
             [*command, "--seeds", str(seeds), "--workers", str(workers)],
-            cwd=folder, capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
-            env=os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
-        )  # fmt: skip
-        lines = [one for one in ended.stdout.splitlines() if "red:" in one]
-        if not lines and "0 red" not in ended.stdout:
-            raise ValueError(f"{patch.name}: the simulation did not run: {ended.stderr[-400:]}")
+            folder,
+            os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        lines = [one for one in told.splitlines() if "red:" in one]
+        if not lines and "0 red" not in told:
+            raise ValueError(f"{patch.name}: the simulation did not run: {problem[-400:]}")
         return lines[0] if lines else ""
+
+
+def _ended(command: list[str], folder: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """What it wrote; after `SECONDS_MAX` its workers are ended with it."""
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        try:
+            return process.communicate(timeout=SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            return "", f"not over after {SECONDS_MAX} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def main() -> int:
@@ -62,7 +80,7 @@ def main() -> int:
             continue
         try:
             line = found(patch, options.seeds, options.workers)
-        except (ValueError, subprocess.TimeoutExpired) as error:
+        except ValueError as error:
             line = ""
             print(error)
         missed += not line
