@@ -86,7 +86,7 @@ def test_what_is_not_said_is_left_to_the_service_and_options_end_at_the_command(
 def test_each_state_and_each_reason_of_a_wait_is_told_once(muster, gateway):
     gateway.on("POST /v1/workloads", accepted())
     running = workload("running", nodes=[f"node-{number}" for number in range(6)])
-    waits, runs = [workload("queued")] * 25, [running] * 10
+    waits, runs = [workload("queued")] * 100, [running] * 10
     gateway.on(GET, *waits, *runs, workload("succeeded"))
     other = {**WHY, "reason": "InsufficientCapacity", "message": "6 of 8 GPUs are free"}
     gateway.on(f"{GET}/logs", Answer(text="", kind="text/plain"))
