@@ -192,7 +192,9 @@ def test_a_limit_holds_from_the_unit_in_which_it_was_taken_up(clean_rows):
     lowered = {**world.records[1].payload, "version": 2, "flavors": []}
     record = world.tell("quota-agent", "quota.facts.v1", "quota.changed", lowered, in_outbox=False)
     units = [{"event_id": record.id, "unit": 8}, {"event_id": world.records[2].id, "unit": 9}]
+    held = {"workload_id": TWO, "attempt": 2, "queue": w.QUEUE, "flavor": w.FLAVOR, **w.CHARGE}
+    rows = {**clean_rows, "charged": [*clean_rows["charged"], held], "quota_units": units}
 
-    assert "I2" in violated(world.evidence({**clean_rows, "quota_units": units}))
+    assert "I2" in violated(world.evidence(rows))
     units[0]["unit"] = 10
-    assert "I2" not in violated(world.evidence({**clean_rows, "quota_units": units}))
+    assert "I2" not in violated(world.evidence(rows))
