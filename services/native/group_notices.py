@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from services.native.judging import BEYOND
 from shared.core.native import GroupObject, GroupSource, NativePod
-from shared.ports.native import GroupNotice, PodNotice
+from shared.ports.native import GroupNotice, NativeNotice, PodNotice
 
 SCHEDULED: Final = "Scheduled"
 
 
-def notice_of_group(
-    key: str, told: GroupObject | None, members: Iterable[NativePod], why: PodNotice | None
-) -> GroupNotice | None:
-    """What is to be told to it now; None: nothing, or nothing more. O(members).
+def with_notice_of_group(
+    key: str,
+    told: GroupObject | None,
+    members: Sequence[NativePod],
+    notices: Sequence[PodNotice],
+) -> Sequence[NativeNotice]:
+    """The same, after that of the group if it is told anything now. O(members).
 
     Args:
         key: of the group.
         told: what its object says; once all pods had nodes it is told no more.
         members: all of its pods, also those that ended.
-        why: what a pod of the gang is told, if one waits.
+        notices: what its pods are told; those beyond the size of the group are no news of it.
     """
     if told is None or not told.uid or told.scheduled:
-        return None
+        return notices
+    why = next((one for one in notices if one.reason != BEYOND), None)
+    own = _notice(key, told, members, why)
+    return notices if own is None else (own, *notices)
+
+
+def _notice(
+    key: str, told: GroupObject, members: Sequence[NativePod], why: PodNotice | None
+) -> GroupNotice | None:
     scheduled = why is None and told.refused is None and _bound(members) >= told.size
     if why is None and not scheduled:
         return None

@@ -20,6 +20,7 @@ from typing import Any, Final
 import structlog
 
 from services.native import metrics, records
+from services.native.group_notices import with_notice_of_group
 from services.native.judging import REJECTED, REQUEUED, GroupJudge, GroupJudgement
 from services.native.messages import SERVICE, GroupForgotten, as_message, cancellation, submission
 from services.native.noticing import Noticing
@@ -214,7 +215,8 @@ class NativeHandler:
             gone_since_ms=self._gone_since_ms.get(key, now_ms),
             now_ms=now_ms,
         )
-        self._noticing.tell(found.notices)
+        told = self._picture.told.get(key)
+        self._noticing.tell(with_notice_of_group(key, told, members, found.notices))
         if found.again_ms is not None:
             self._due_ms[key] = found.again_ms
         return self._message(key, found, record, now_ms)

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from services.native.group_notices import notice_of_group
 from services.native.picture import NativePicture
 from services.native.records import Directory, GroupRecord, GroupState
 from shared.core.admission.admit import AdmissionRefusal
@@ -27,7 +26,7 @@ from shared.core.native import (
     problem_of_pod,
     spec_of,
 )
-from shared.ports.native import NativeNotice, PodNotice
+from shared.ports.native import PodNotice
 
 REFUSED: Final = "PodNotHonoured"
 NO_TEAM: Final = "NamespaceOfNoTeam"
@@ -60,7 +59,7 @@ class GroupJudgement:
     """Team, and what the group is."""
     cancel: bool = False
     forget: bool = False
-    notices: Sequence[NativeNotice] = ()
+    notices: Sequence[PodNotice] = ()
     again_ms: int | None = None
 
 
@@ -85,26 +84,7 @@ class GroupJudge:
         gone_since_ms: int,
         now_ms: int,
     ) -> GroupJudgement:
-        """What is to be done, and what pods and their PodGroup are told. O(members)."""
-        found = self._judged(
-            key, members, record, picture, gone_since_ms=gone_since_ms, now_ms=now_ms
-        )
-        told = (one for one in found.notices if isinstance(one, PodNotice))
-        why = next((one for one in told if one.reason != BEYOND), None)
-        own = notice_of_group(key, picture.told.get(key), members, why)
-        return found if own is None else replace(found, notices=(own, *found.notices))
-
-    def _judged(
-        self,
-        key: str,
-        members: Sequence[NativePod],
-        record: GroupRecord | None,
-        picture: NativePicture,
-        *,
-        gone_since_ms: int,
-        now_ms: int,
-    ) -> GroupJudgement:
-        """The first that applies. O(members)."""
+        """What is to be done: the first that applies. O(members)."""
         there = [one for one in members if not one.ended]
         submitted = record is not None and record.state is GroupState.SUBMITTED
         if not there:
