@@ -22,9 +22,9 @@ def _hours(state: str) -> str:
     return f"{mean} * $__range_s / 3600"
 
 
-def _of_team(counter: str) -> str:
-    """How a counter grew within the range of time that is shown, by team and flavor."""
-    return f"sum by (team, flavor) (increase({counter}{{{TEAM}, {FLAVOR}}}[$__range]))"
+def _grown(counter: str, labels: str = "team, flavor") -> str:
+    """How a counter grew within the range of time that is shown, by these labels."""
+    return f"sum by ({labels}) (increase({counter}{{{TEAM}, {FLAVOR}}}[$__range]))"
 
 
 COST: Final = Dashboard(
@@ -40,8 +40,7 @@ COST: Final = Dashboard(
             height=10,
             queries=(
                 query(
-                    f"sum by (team, flavor) (increase(muster_team_gpu_seconds_total"
-                    f"{{{TEAM}, {FLAVOR}}}[$__range])) / 3600",
+                    f"{_grown('muster_team_gpu_seconds_total')} / 3600",
                     "{{team}} {{flavor}}",
                 ),
             ),
@@ -54,8 +53,7 @@ COST: Final = Dashboard(
             shape=Shape.BARS,
             queries=(
                 query(
-                    "sum by (team, flavor, purchase) (increase(muster_team_cost_dollars_total"
-                    f"{{{TEAM}, {FLAVOR}}}[$__range]))",
+                    _grown("muster_team_cost_dollars_total", "team, flavor, purchase"),
                     "{{team}} {{flavor}} {{purchase}}",
                 ),
             ),
@@ -68,9 +66,9 @@ COST: Final = Dashboard(
             shape=Shape.BARS,
             queries=(
                 query(
-                    f"{_of_team('muster_team_cost_dollars_total')} * on (team, flavor)"
-                    f" {_of_team('muster_team_gpu_seconds_unused_total')} / on (team, flavor)"
-                    f" ({_of_team('muster_team_gpu_seconds_total')} > 0)",
+                    f"{_grown('muster_team_cost_dollars_total')} * on (team, flavor)"
+                    f" {_grown('muster_team_gpu_seconds_unused_total')} / on (team, flavor)"
+                    f" ({_grown('muster_team_gpu_seconds_total')} > 0)",
                     "{{team}} {{flavor}}",
                 ),
             ),
@@ -145,8 +143,7 @@ COST: Final = Dashboard(
             shape=Shape.BARS,
             queries=(
                 query(
-                    "sum by (team) (increase(muster_team_energy_joules_total"
-                    f"{{{TEAM}, {FLAVOR}}}[$__range])) / 3.6e6",
+                    f"{_grown('muster_team_energy_joules_total', 'team')} / 3.6e6",
                     "{{team}}",
                 ),
             ),

@@ -100,8 +100,7 @@ class Gauges(Collector):
         yield gauge("muster_gpu_utilization_ratio", text, "flavor", _one_label(by_flavor))
         yield self._gpu_seconds(memory)
         yield self._dollars(memory)
-        yield from self._measured_seconds(memory)
-        yield self._joules(memory)
+        yield from self._settled(memory)
 
     def _idle(self, memory: MonitoringMemory) -> dict[Labels, float]:
         idle: Counter[Labels] = Counter()
@@ -113,56 +112,44 @@ class Gauges(Collector):
 
     def _gpu_seconds(self, memory: MonitoringMemory) -> Metric:
         now_ms = self._clock.now_ms()
-        seconds: Counter[Labels] = Counter()
-        for (team, flavor), total in memory.held.gpus.copy().items():
-            seconds[self._team(team), flavor] += total.at(now_ms)
-        family = CounterMetricFamily(
-            "muster_team_gpu_seconds",
-            "GPU-seconds allocated to a team; exact, it goes on after a restart.",
-            labels=["team", "flavor"],
-        )
-        for labels, amount in seconds.items():
-            family.add_metric(labels, amount / MILLI_MS_PER_GPU_SECOND)
-        return family
+        amounts = {key: total.at(now_ms) for key, total in memory.held.gpus.copy().items()}
+        text = "GPU-seconds allocated to a team; exact, it goes on after a restart."
+        return self._counter("muster_team_gpu_seconds", text, amounts, MILLI_MS_PER_GPU_SECOND)
 
     def _dollars(self, memory: MonitoringMemory) -> Metric:
         now_ms = self._clock.now_ms()
-        dollars: Counter[Labels] = Counter()
-        for (team, purchase, flavor), total in memory.held.cost.copy().items():
-            dollars[self._team(team), flavor, purchase] += total.at(now_ms)
-        family = CounterMetricFamily(
-            "muster_team_cost_dollars",
-            "Dollars of what a team held, by the price of when each piece of work began.",
-            labels=["team", "flavor", "purchase"],
+        amounts = {
+            (team, flavor, purchase): total.at(now_ms)
+            for (team, purchase, flavor), total in memory.held.cost.copy().items()
+        }
+        text = "Dollars of what a team held, by the price of when each piece of work began."
+        return self._counter(
+            "muster_team_cost_dollars", text, amounts, COST_PER_DOLLAR, "team flavor purchase"
         )
-        for labels, amount in dollars.items():
-            family.add_metric(labels, amount / COST_PER_DOLLAR)
-        return family
 
-    def _measured_seconds(self, memory: MonitoringMemory) -> Iterator[Metric]:
+    def _settled(self, memory: MonitoringMemory) -> Iterator[Metric]:
         """What is settled: behind what is allocated by the time between two reports."""
         totals = memory.use.totals.copy()
         for part, text in MEASURED.items():
-            seconds: Counter[Labels] = Counter()
-            for (team, flavor), sums in totals.items():
-                seconds[self._team(team), flavor] += getattr(sums, part)
+            amounts = {key: getattr(sums, part) for key, sums in totals.items()}
             name = f"muster_team_gpu_seconds_{part}"
-            family = CounterMetricFamily(name, text, labels=["team", "flavor"])
-            for labels, amount in seconds.items():
-                family.add_metric(labels, amount / MILLI_MS_PER_GPU_SECOND)
-            yield family
+            yield self._counter(name, text, amounts, MILLI_MS_PER_GPU_SECOND)
+        joules = {key: sums.microjoules for key, sums in totals.items()}
+        text = "Joules that boards drew, by what a team held of each; settled as its GPU-seconds."
+        yield self._counter("muster_team_energy_joules", text, joules, MICROJOULES_PER_JOULE)
 
-    def _joules(self, memory: MonitoringMemory) -> Metric:
-        joules: Counter[Labels] = Counter()
-        for (team, flavor), sums in memory.use.totals.copy().items():
-            joules[self._team(team), flavor] += sums.microjoules
-        family = CounterMetricFamily(
-            "muster_team_energy_joules",
-            "Joules that boards drew, by what a team held of each; settled as its GPU-seconds.",
-            labels=["team", "flavor"],
-        )
-        for labels, amount in joules.items():
-            family.add_metric(labels, amount / MICROJOULES_PER_JOULE)
+    def _counter(
+        self,
+        name: str,
+        text: str,
+        amounts: Mapping[Any, int],
+        unit: int,
+        labels: str = "team flavor",
+    ) -> Metric:
+        """Sums with capped teams; `unit`: so much of an amount is one."""
+        family = CounterMetricFamily(name, text, labels=labels.split())
+        for values, amount in self._by_team(amounts).items():
+            family.add_metric(values, amount / unit)
         return family
 
     def _by_team(self, values: Mapping[Any, float]) -> dict[Labels, float]:

@@ -19,7 +19,7 @@ def families(memory: MonitoringMemory, now_ms: int) -> Iterator[Metric]:
     waiting = [
         one
         for one in memory.workloads.copy().values()
-        if one.state is State.QUEUED and (one.queued or one.version)
+        if one.state is State.QUEUED and one.counted
     ]
     text = (
         "GPUs asked for by what waits, by the reason told last; the flavor is `any` where the"
