@@ -34,6 +34,7 @@ from services.gateway.why.why_views import (
     OwedTurn,
     QueuePlace,
 )
+from shared.core.model.amounts import Amount
 from shared.core.model.charges import least_amount
 from shared.core.model.decision import Reason, Refusal
 from shared.core.model.lifecycle import State
@@ -110,7 +111,6 @@ async def around(
     blockers = {one: tree.blocking(queue, one, request) for one in flavors}
     blocked = {flavor: found for flavor, found in blockers.items() if found is not None}
     totals = _of_tree(gateway, tree, Totals)
-    strict = queue.document is not None and queue.document.strict
     budget = await nearly_spent(gateway, queue)
     stopped = standstill(queue, budget)
     reason = stopped.reason.value if stopped is not None else reason
@@ -120,13 +120,9 @@ async def around(
         for flavor in flavors
         for node in queue.path()
     )
-    below, refusal = None, None
+    below = None
     if flavors and len(blocked) == len(flavors):  # quota decides: only what it counts can help
         below = {name for node, _ in blocked.values() for name in queues_below(node)}
-        node, asked = blocked[flavors[0]]
-        refusal = quota_reasons.waiting(queue, node, flavors[0], asked)
-    if strict and place.place > 1 and place.first:
-        refusal = quota_reasons.behind_head(queue.name, place.first[0].id)
     waits_for_ends = stopped is None and reason not in UNFREED
     frees = await frees_next(gateway, call, row["id"], flavors, below) if waits_for_ends else ()
     spot = tuple(await spot_left_out(gateway, queue, spec))
@@ -136,7 +132,7 @@ async def around(
         place,
         levels,
         frees,
-        refusal,
+        _refused_by_quota(queue, place, flavors, blocked),
         beyond,
         no_eviction=await no_eviction(gateway, row, spec, reason),
         spot_left_out=spot,
@@ -147,11 +143,10 @@ async def around(
         return shared
     flavor = owned_flavor(queue, flavors, request)
     if flavor is not None:
-        ahead_milli = place.gpu_milli_ahead
         need = ReclaimNeed(
             flavor=flavor,
             gpu_milli=request[0],
-            ahead_gpu_milli=ahead_milli,
+            ahead_gpu_milli=place.gpu_milli_ahead,
             free_gpu_milli=await free_gpu_milli(gateway, flavor),
         )
         vacated = await vacated_for(gateway, row["id"])
@@ -162,6 +157,25 @@ async def around(
         )
     may_borrow = [one for one in flavors if one not in blocked or blocked[one][0] is not queue]
     return replace(shared, turn=await _turn(gateway, tree, queue, may_borrow, row["priority"]))
+
+
+def _refused_by_quota(
+    queue: QuotaNode,
+    place: QueuePlace,
+    flavors: Sequence[str],
+    blocked: Mapping[str, tuple[QuotaNode, Amount]],
+) -> Refusal | None:
+    """Why quota would refuse it now: its strict queue before the limits of all its flavors.
+
+    `blocked`: of flavors that have no room for it, where in the tree, and what is asked there.
+    """
+    strict = queue.document is not None and queue.document.strict
+    if strict and place.place > 1 and place.first:
+        return quota_reasons.behind_head(queue.name, place.first[0].id)
+    if not flavors or len(blocked) < len(flavors):
+        return None
+    node, asked = blocked[flavors[0]]
+    return quota_reasons.waiting(queue, node, flavors[0], asked)
 
 
 async def _turn(
