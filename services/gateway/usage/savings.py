@@ -39,7 +39,7 @@ async def tell_savings_forever(gateway: GatewayContext) -> None:
         except (MusterError, Problem) as error:
             gateway.log.warning("savings are not told", error=str(error))
         took = gateway.clock.monotonic_seconds() - began
-        await asyncio.sleep(max(ROUND_SECONDS, took / PART_MAX) if told else FIRST_SECONDS)
+        await asyncio.sleep(max(ROUND_SECONDS if told else FIRST_SECONDS, took / PART_MAX))
 
 
 async def tell_savings(gateway: GatewayContext, told: set[str]) -> set[str]:
