@@ -48,10 +48,8 @@ class Charges:
         payload = record.payload
         placement = payload["placement"]
         holder = (payload["workload_id"], payload["attempt"])
-        before, now = (
-            self._end(holder),
-            (payload["queue"], placement["flavor"], placement["charge"]),
-        )
+        before = self._end(holder)
+        now: Entry = payload["queue"], placement["flavor"], placement["charge"]
         self.open[holder] = now
         self.told.add(holder)
         self._count(now, +1)
