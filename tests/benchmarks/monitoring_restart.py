@@ -14,23 +14,19 @@ import asyncio
 import json
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 from deploy.local.kafka import LocalKafka
-from deploy.local.postgres import LocalPostgres
-from deploy.local.prepare import migrate
-from deploy.local.services import ROLES
 from shared.adapters.kafka.topics import create_topics
 from shared.events.topics import TOPICS, Topic
 from shared.events.workloads import Wire
 from shared.ports.kafka_access import KafkaAccess
 from shared.runtime.settings import Settings
 from tests.benchmarks.options import machine
+from tests.benchmarks.servers import own_servers
 from tests.fixtures.servers import Database
 from tests.support.agents import MonitoringProcess, until
 from tests.support.gateway import publish_facts
@@ -95,9 +91,9 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def run(kafka: LocalKafka, server: LocalPostgres, options: argparse.Namespace) -> Any:
+async def run(kafka: LocalKafka, database: Database, options: argparse.Namespace) -> Any:
     """Fill the tables and the journal, and kill it."""
-    database, address = Database(server, "muster"), f"127.0.0.1:{kafka.port}"
+    address = f"127.0.0.1:{kafka.port}"
     at_ms = _now_ms()
     database.execute(LEDGER.format(count=options.attempts, teams=TEAMS, at_ms=at_ms))
     settings = Settings(
@@ -141,18 +137,8 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--facts", type=int, default=30)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="muster-bench-", dir="/var/tmp") as text:
-        broker, server = LocalKafka(Path(text) / "kafka"), LocalPostgres(Path(text) / "postgres")
-        broker.start()
-        server.start()
-        try:
-            server.create_roles(ROLES)
-            server.create_database("muster")
-            migrate(server.url(database="muster"))
-            found = asyncio.run(run(broker, server, options))
-        finally:
-            server.stop()
-            broker.stop()
+    with own_servers() as (_, broker, database):
+        found = asyncio.run(run(broker, database, options))
     asked = {"attempts": options.attempts, "running": options.running}
     print(json.dumps(asked | found | machine(), indent=1))
 

@@ -9,17 +9,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import tempfile
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
-from deploy.local.kafka import LocalKafka
-from deploy.local.postgres import LocalPostgres
-from deploy.local.prepare import migrate
 from deploy.local.processes import free_port
-from deploy.local.services import ROLES
-from tests.fixtures.servers import Database
+from tests.benchmarks.servers import own_servers
 from tests.support.webhooks import Notifications, Receiver, until
 
 
@@ -61,24 +55,11 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=100)
     parser.add_argument("--seconds", type=int, default=30)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as text:
-        folder = Path(text)
-        broker, server = LocalKafka(folder / "kafka"), LocalPostgres(folder / "postgres")
-        broker.start()
-        server.start()
-        try:
-            server.create_roles(ROLES)
-            server.create_database("muster")
-            migrate(server.url(database="muster"))
-            secrets = folder / "secrets"
-            secrets.mkdir()
-            service = Notifications(
-                f"127.0.0.1:{broker.port}", Database(server, "muster"), "bench", secrets
-            )
-            found = asyncio.run(measured(service, options))
-        finally:
-            server.stop()
-            broker.stop()
+    with own_servers() as (folder, broker, database):
+        secrets = folder / "secrets"
+        secrets.mkdir()
+        service = Notifications(f"127.0.0.1:{broker.port}", database, "bench", secrets)
+        found = asyncio.run(measured(service, options))
     print(json.dumps(found | {"at": datetime.now(UTC).isoformat(timespec="seconds")}))
 
 

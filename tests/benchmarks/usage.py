@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,10 +19,8 @@ from statistics import median
 from typing import Any, Final
 
 from deploy.local.kafka import LocalKafka
-from deploy.local.postgres import LocalPostgres
-from deploy.local.prepare import migrate
-from deploy.local.services import ROLES
 from tests.benchmarks.options import machine
+from tests.benchmarks.servers import own_servers
 from tests.fixtures.servers import Database
 from tests.support.gateway import Gateway, running_gateway
 
@@ -76,9 +73,8 @@ async def measured(gateway: Gateway, times: int) -> dict[str, float]:
     }
 
 
-async def run(kafka: LocalKafka, server: LocalPostgres, options: argparse.Namespace) -> Any:
+async def run(kafka: LocalKafka, database: Database, options: argparse.Namespace) -> Any:
     """Fill the table, and ask."""
-    database = Database(server, "muster")
     database.execute(ROWS.format(count=options.attempts))
     database.execute("VACUUM ANALYZE gateway.gpu_usage")
     address = f"127.0.0.1:{kafka.port}"
@@ -92,18 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--attempts", type=int, default=ATTEMPTS)
     parser.add_argument("--times", type=int, default=3, help="of each question")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="muster-bench-", dir="/var/tmp") as text:
-        broker, server = LocalKafka(Path(text) / "kafka"), LocalPostgres(Path(text) / "postgres")
-        broker.start()
-        server.start()
-        try:
-            server.create_roles(ROLES)
-            server.create_database("muster")
-            migrate(server.url(database="muster"))
-            found = asyncio.run(run(broker, server, options))
-        finally:
-            server.stop()
-            broker.stop()
+    with own_servers() as (_, broker, database):
+        found = asyncio.run(run(broker, database, options))
     print(json.dumps({"attempts": options.attempts, "seconds": found, **machine()}, indent=1))
 
 
