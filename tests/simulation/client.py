@@ -2,7 +2,8 @@
 
 Two teams share a cohort that owns all GPUs. Work comes by the gateway's topic and by the teams'
 own ones, some of it twice under one key; what was queued is cancelled, held, evicted, and given
-another priority. What holds is released in the end, so all work must end.
+another priority. What holds is released in the end, and what lasts for ever has a limit, so all
+work must end.
 """
 
 from __future__ import annotations
@@ -149,12 +150,14 @@ class Client:
 
     def _spec(self, name: str) -> WorkloadSpec:
         random = self._random
+        lasts = random.choice((1, 2, 5, None))
         return a_spec(  # type: ignore[no-any-return]
             name=name,
             gpus=random.choice((1, 1, 2, 4)),
             count=random.choice((1, 1, 2, 3)),
             priority_class=random.choice(CLASSES),
-            expected_duration_seconds=random.choice((1, 2, 5)),
+            expected_duration_seconds=lasts,
+            max_duration_seconds=None if lasts else random.choice((1, 2, 4)),
             grace_seconds=1,
         )
 
