@@ -1,5 +1,7 @@
 """Writes what pods and PodGroups are told: the newest of each, each sentence once, a few a second.
 
+A new reason goes first: one more pod is told why it waits while thousands wait for other numbers.
+
 What is written says why they wait, which is seen anew after a restart: nothing of it is kept.
 """
 
@@ -24,12 +26,15 @@ log = structlog.get_logger("native")
 
 
 class Noticing:
-    """Notices that wait, by object, in order; `start` and `stop` may follow each other."""
+    """Notices that wait, by uid, in order; `start` and `stop` may follow each other."""
 
     def __init__(self, notices: PodNotices, is_timely: Callable[[NativeNotice], bool]) -> None:
         """`is_timely`: asked before each is written, as it may have waited for minutes."""
         self._notices, self._is_timely = notices, is_timely
-        self._waiting: dict[str, NativeNotice] = {}
+        self._new: dict[str, NativeNotice] = {}
+        """Of another reason than the last, or the first at all."""
+        self._changed: dict[str, NativeNotice] = {}
+        """Of the same reason, with other words."""
         self._written: dict[str, tuple[str, str]] = {}
         """By uid: reason and message."""
         self._some = asyncio.Event()
@@ -45,15 +50,23 @@ class Noticing:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-        self._waiting.clear()
+        self._new.clear()
+        self._changed.clear()
         await self._notices.close()
 
     def tell(self, notices: Sequence[NativeNotice]) -> None:
         """These are to be written, unless they stand there."""
         for one in notices:
-            if self._written.get(one.uid) != (one.reason, one.message):
-                self._waiting[one.uid] = one
-                self._some.set()
+            reason, message = self._written.get(one.uid, ("", ""))
+            self._put(self._new, one, waits=one.reason != reason)
+            self._put(self._changed, one, waits=one.reason == reason and one.message != message)
+
+    def _put(self, waiting: dict[str, NativeNotice], one: NativeNotice, *, waits: bool) -> None:
+        if waits:
+            waiting[one.uid] = one
+            self._some.set()
+        else:
+            waiting.pop(one.uid, None)
 
     def keep_only(self, uids: Iterable[str]) -> None:
         """Forget what was told to objects that are no more."""
@@ -64,8 +77,8 @@ class Noticing:
         while True:
             await self._some.wait()
             self._some.clear()
-            while self._waiting:
-                notice = self._waiting.pop(next(iter(self._waiting)))
+            while waiting := self._new or self._changed:
+                notice = waiting.pop(next(iter(waiting)))
                 if self._is_timely(notice):
                     await self._write(notice)
 
@@ -74,7 +87,8 @@ class Noticing:
             await self._notices.write(notice)
         except Transient as error:
             log.warning("a pod or its group is not told", name=notice.name, error=str(error))
-            self._waiting.setdefault(notice.uid, notice)
+            if notice.uid not in self._new and notice.uid not in self._changed:
+                self.tell((notice,))
             await asyncio.sleep(RETRY_SECONDS)
             return
         self._written[notice.uid] = (notice.reason, notice.message)

@@ -1,0 +1,60 @@
+"""The order in which notices are written, and which of them are."""
+
+import asyncio
+
+from services.native.noticing import Noticing
+from shared.ports.native import PodNotice
+
+
+class Written:
+    """`ports.PodNotices` that only remembers."""
+
+    def __init__(self):
+        self.told = []
+
+    async def write(self, notice):
+        self.told.append((notice.name, notice.message))
+
+    async def close(self):
+        """Hold nothing."""
+
+
+def a_notice(name, message, reason="QuotaExceeded"):
+    return PodNotice(namespace="a", name=name, uid=name, reason=reason, message=message)
+
+
+async def told(monkeypatch, *rounds):
+    """What is written when each round comes after the one before was written."""
+    monkeypatch.setattr("services.native.noticing.PAUSE_SECONDS", 0)
+    written = Written()
+    noticing = Noticing(written, lambda _: True)
+    noticing.start()
+    for notices in rounds:
+        written.told.clear()
+        noticing.tell(notices)
+        for _ in range(20):
+            await asyncio.sleep(0)
+    await noticing.stop()
+    return written.told
+
+
+async def test_a_new_reason_goes_before_other_numbers_of_one_that_was_told(monkeypatch):
+    first = [a_notice("old", "8 of 8 GPUs"), a_notice("turned", "8 of 8 GPUs")]
+    then = [
+        a_notice("old", "7 of 8 GPUs"),
+        a_notice("turned", "held", reason="Held"),
+        a_notice("young", "7 of 8 GPUs"),
+    ]
+    assert await told(monkeypatch, first, then) == [
+        ("turned", "held"),
+        ("young", "7 of 8 GPUs"),
+        ("old", "7 of 8 GPUs"),
+    ]
+
+
+async def test_only_the_newest_is_written_and_nothing_that_stands_there(monkeypatch):
+    first = [a_notice("pod", "8 of 8 GPUs")]
+    back = [a_notice("pod", "7 of 8 GPUs"), a_notice("pod", "8 of 8 GPUs")]
+    assert await told(monkeypatch, first, back) == []
+    turned = [a_notice("pod", "held", reason="Held"), a_notice("pod", "7 of 8 GPUs")]
+    assert await told(monkeypatch, first, turned) == [("pod", "7 of 8 GPUs")]
