@@ -15,7 +15,7 @@ NOBODY = "nobody"
 """A scheduler that does not exist, so that a pod waits for a binding."""
 
 
-def a_pod(number: int, scheduler: str = NOBODY) -> dict[str, Any]:
+def a_pod(number: int) -> dict[str, Any]:
     """The least that a pod of work has."""
     resources = {"cpu": "100m", "memory": "64Mi"}
     container = {
@@ -28,7 +28,7 @@ def a_pod(number: int, scheduler: str = NOBODY) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {"name": f"pod-{number}", "labels": {"app": "bench"}},
         "spec": {
-            "schedulerName": scheduler,
+            "schedulerName": NOBODY,
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
             "containers": [container],

@@ -88,8 +88,8 @@ async def _cpu(stage: Stage) -> dict[str, float]:
     return {name: cpu_seconds(pids) for name, pids in (await processes(stage)).items()}
 
 
-def a_native_pod(number: int) -> dict[str, Any]:
-    """Of one GPU."""
+def a_native_pod(number: int, scheduler: str = SCHEDULER) -> dict[str, Any]:
+    """Of one GPU, by count."""
     amounts = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
     resources = {"requests": amounts, "limits": amounts}
     container = {"name": "main", "image": "registry.example.org/a/b:1", "resources": resources}
@@ -97,5 +97,10 @@ def a_native_pod(number: int) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": f"native-{number}"},
-        "spec": {"schedulerName": SCHEDULER, "restartPolicy": "Never", "containers": [container]},
+        "spec": {
+            "schedulerName": scheduler,
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "containers": [container],
+        },
     }

@@ -1,4 +1,4 @@
-"""How fast kube-scheduler binds pods that are created while it works."""
+"""How fast kube-scheduler binds the pods that `native` binds, while they are created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from deploy.local.processes import Program
 from shared.adapters.kubernetes.connection import Connection
-from tests.benchmarks.kube.limit import a_pod, create
+from tests.benchmarks.kube.limit import create
+from tests.benchmarks.kube.native import a_native_pod
 from tests.benchmarks.kube.place import Place, names_of, now, per_second, used
 from tests.support.costs import cpu_seconds
 from tests.support.kube_scheduler import NAME, scheduler
@@ -38,7 +39,7 @@ async def measure(place: Place, pods: int) -> dict[str, Any]:
 
 
 async def _create_and_wait(connection: Connection, pods: int) -> None:
-    await create(connection, NAMESPACE, [a_pod(number, DEFAULT) for number in range(pods)])
+    await create(connection, NAMESPACE, [a_native_pod(number, DEFAULT) for number in range(pods)])
     path = f"/api/v1/namespaces/{NAMESPACE}/pods"
     deadline = now() + SECONDS_MAX
     while await names_of(connection, path, fieldSelector="spec.nodeName=", limit="1"):
