@@ -8,7 +8,8 @@ a machine with other work compare inside one run alone.
     scheduler  the same pods, created in the same way, bound by kube-scheduler 1.37
     binder     pods in gangs of eight by the binder's actuator; one gang of 256, with and without
                devices that are pinned
-    native     pods with a GPU each that name Muster as their scheduler, created as in `scheduler`
+    scheduler-gpus  pods with a GPU each, by kube-scheduler
+    native     the same pods, which name Muster as their scheduler
     jobs       Indexed Jobs of eight pods with a GPU each
     reasons    how soon a pod says why it waits, while many others wait and were told so
     waiting    writes a second at the API server while many pods wait, and their reason changes

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,15 +24,16 @@ from tests.benchmarks.kube import (
 from tests.benchmarks.kube.place import Place, started
 from tests.benchmarks.options import machine
 
-PARTS: Final = {
-    "limit": limit,
-    "scheduler": scheduler,
-    "binder": binder,
-    "whole": whole,
-    "native": native,
-    "jobs": jobs,
-    "reasons": reasons,
-    "waiting": waiting,
+PARTS: Final[Mapping[str, Callable[[Place, int], Coroutine[Any, Any, dict[str, Any]]]]] = {
+    "limit": limit.measure,
+    "scheduler": scheduler.measure,
+    "binder": binder.measure,
+    "whole": whole.measure,
+    "scheduler-gpus": scheduler.measure_gpus,
+    "native": native.measure,
+    "jobs": jobs.measure,
+    "reasons": reasons.measure,
+    "waiting": waiting.measure,
 }
 
 
@@ -40,12 +42,15 @@ def run(place: Place, pods: int, parts: list[str]) -> dict[str, Any]:
     figures: dict[str, Any] = {"machine": machine(), "nodes": place.nodes}
     for name in parts:
         count = place.whole_gpus if name == "whole" else pods
-        figures[name] = asyncio.run(PARTS[name].measure(place, count))
+        figures[name] = asyncio.run(PARTS[name](place, count))
         print(name, json.dumps(figures[name], indent=2), file=sys.stderr, flush=True)
     ours = figures.get("binder", {}).get("pods_per_second")
     for other in ("limit", "scheduler"):
         if ours and other in figures:
             figures[f"binder_over_{other}"] = round(ours / figures[other]["pods_per_second"], 2)
+    if "native" in figures and "scheduler-gpus" in figures:
+        ours, other = (figures[name]["pods_per_second"] for name in ("native", "scheduler-gpus"))
+        figures["native_over_scheduler"] = round(ours / other, 2)
     return figures
 
 

@@ -88,7 +88,7 @@ async def _cpu(stage: Stage) -> dict[str, float]:
     return {name: cpu_seconds(pids) for name, pids in (await processes(stage)).items()}
 
 
-def a_native_pod(number: int, scheduler: str = SCHEDULER) -> dict[str, Any]:
+def a_native_pod(number: int) -> dict[str, Any]:
     """Of one GPU, by count."""
     amounts = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "1"}
     resources = {"requests": amounts, "limits": amounts}
@@ -98,7 +98,7 @@ def a_native_pod(number: int, scheduler: str = SCHEDULER) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {"name": f"native-{number}"},
         "spec": {
-            "schedulerName": scheduler,
+            "schedulerName": SCHEDULER,
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
             "containers": [container],

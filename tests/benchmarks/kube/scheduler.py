@@ -1,15 +1,15 @@
-"""How fast kube-scheduler binds the pods that `native` binds, while they are created."""
+"""How fast kube-scheduler binds pods that are created while it works, with and without a GPU."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from deploy.local.processes import Program
 from shared.adapters.kubernetes.connection import Connection
-from tests.benchmarks.kube.limit import create
+from tests.benchmarks.kube.limit import a_pod, create
 from tests.benchmarks.kube.native import a_native_pod
 from tests.benchmarks.kube.place import Place, names_of, now, per_second, used
 from tests.support.costs import cpu_seconds
@@ -23,23 +23,38 @@ SECONDS_MAX = 600
 
 
 async def measure(place: Place, pods: int) -> dict[str, Any]:
-    """Pods a second from the first creation to the last binding."""
+    """Pods a second from the first creation to the last binding, of the pods of `limit`."""
+    made = [a_pod(number) for number in range(pods)]
+    return await _measured(place, [_for_default(one) for one in made])
+
+
+async def measure_gpus(place: Place, pods: int) -> dict[str, Any]:
+    """The same of the pods of `native`, each with a GPU."""
+    made = [a_native_pod(number) for number in range(pods)]
+    return await _measured(place, [_for_default(one) for one in made])
+
+
+def _for_default(pod: dict[str, Any]) -> dict[str, Any]:
+    return pod | {"spec": pod["spec"] | {"schedulerName": DEFAULT}}
+
+
+async def _measured(place: Place, pods: Sequence[dict[str, Any]]) -> dict[str, Any]:
     async with place.namespace(NAMESPACE) as connection:
         with _running(place) as program:
             await asyncio.sleep(SETTLE_SECONDS)
             before, start = place.cpu() | _cpu(program), now()
             await _create_and_wait(connection, pods)
             seconds = now() - start
-            spent = used(before, place.cpu() | _cpu(program), pods)
+            spent = used(before, place.cpu() | _cpu(program), len(pods))
         return {
-            "pods": pods,
-            "pods_per_second": per_second(pods, seconds),
+            "pods": len(pods),
+            "pods_per_second": per_second(len(pods), seconds),
             "cpu_ms_per_pod": spent,
         }
 
 
-async def _create_and_wait(connection: Connection, pods: int) -> None:
-    await create(connection, NAMESPACE, [a_native_pod(number, DEFAULT) for number in range(pods)])
+async def _create_and_wait(connection: Connection, pods: Sequence[dict[str, Any]]) -> None:
+    await create(connection, NAMESPACE, pods)
     path = f"/api/v1/namespaces/{NAMESPACE}/pods"
     deadline = now() + SECONDS_MAX
     while await names_of(connection, path, fieldSelector="spec.nodeName=", limit="1"):
