@@ -35,6 +35,7 @@ from shared.ports.kafka_access import KafkaAccess, KafkaSettings, problems
 IDLE_SECONDS: Final = 2.0
 CANNOT: Final = 2
 Place = tuple[str, int, int]
+Rows = Sequence[Mapping[str, Any]]
 
 
 class InputsMissing(Exception):  # noqa: N818  # says what happened
@@ -45,20 +46,7 @@ async def replay(
     url: str, access: KafkaAccess, prefix: str, *, cell: int, seed: int
 ) -> dict[str, int]:
     """Counts of units, inputs, emitted events and events that differ."""
-    database = Database(url, name="muster-replay")
-    shard = f"cell-{cell}"
-    inbox = await database.fetch(
-        "SELECT event_id::text, unit, topic, partition, log_offset, at_ms, epoch"
-        " FROM placement.inbox WHERE shard = $1 ORDER BY unit, ordinal",
-        shard,
-    )
-    outbox = await database.fetch(
-        "SELECT value FROM placement.outbox WHERE shard = $1"
-        " AND topic NOT LIKE '%.dlq' AND topic <> $2 ORDER BY seq",
-        shard,
-        AUDIT_FACTS["placement"].name,  # seals are of the session, by the time that passes
-    )
-    await database.close()
+    inbox, outbox = await _recorded(url, f"cell-{cell}")
     log = await _read_log(access, prefix, inbox)
     emitted = _run(PlacementHandler(cell=cell, seed=seed), inbox, log)
     recorded = [bytes(row["value"]) for row in outbox]
@@ -70,6 +58,30 @@ async def replay(
         "replayed": len(emitted),
         "different": different,
     }
+
+
+async def _recorded(url: str, shard: str) -> tuple[Rows, Rows]:
+    """Inputs and outputs of the same moment: a unit that is committed in between has both."""
+    database = Database(url, name="muster-replay")
+    try:
+        async with (
+            database.connection() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            inbox = await connection.fetch(
+                "SELECT event_id::text, unit, topic, partition, log_offset, at_ms, epoch"
+                " FROM placement.inbox WHERE shard = $1 ORDER BY unit, ordinal",
+                shard,
+            )
+            outbox = await connection.fetch(
+                "SELECT value FROM placement.outbox WHERE shard = $1"
+                " AND topic NOT LIKE '%.dlq' AND topic <> $2 ORDER BY seq",
+                shard,
+                AUDIT_FACTS["placement"].name,  # seals are of the session, by the time that passes
+            )
+            return inbox, outbox
+    finally:
+        await database.close()
 
 
 def _run(
