@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import uuid
 
+from typing_extensions import override
+
 from services.placement.offline import replay
 from shared.adapters.postgres.pool import Database
 
@@ -35,6 +37,7 @@ async def test_what_is_committed_between_two_queries_is_in_neither(database, mon
     numbers = iter((2, 3))
 
     class Between(Database):
+        @override
         @contextlib.asynccontextmanager
         async def connection(self):
             async with super().connection() as connection:
