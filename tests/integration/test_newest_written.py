@@ -6,7 +6,7 @@ from aiokafka import AIOKafkaProducer
 
 from shared.adapters.kafka.newest import LAST_RECORDS_OF_ONE, KafkaNewest
 from shared.adapters.kafka.topics import create_topics
-from shared.events.topics import QUEUE_FACTS
+from shared.events.topics import QUEUE_FACTS, SUBMISSION_COMMANDS
 from shared.ports.kafka_access import KafkaAccess
 
 PLACE = (QUEUE_FACTS.name, 0)
@@ -37,4 +37,4 @@ async def test_the_number_of_one_process_is_found_beside_many_of_the_others(
     assert {PLACE: 7} == await newest.newest([PLACE], "gateway", "http-0")
     assert {PLACE: 99 + OTHERS} == await newest.newest([PLACE], "gateway")
     assert {} == await newest.newest([PLACE], "quota")
-    assert {} == await newest.newest([("submission.commands.v1", 0)], "gateway")
+    assert {} == await newest.newest([(SUBMISSION_COMMANDS.name, 0)], "gateway")

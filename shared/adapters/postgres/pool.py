@@ -54,7 +54,7 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[asyncpg.Connection]:
-        """A connection for one statement; errors are those of the ports.
+        """A connection for one statement or transaction; errors are those of the ports.
 
         One that the driver itself has lost track of is closed: given out again, it would refuse
         every later statement ("another operation is in progress") until the process ends.

@@ -35,22 +35,20 @@ PARTS: Final[Mapping[str, Callable[[Place, int], Coroutine[Any, Any, dict[str, A
     "reasons": reasons.measure,
     "waiting": waiting.measure,
 }
+COMPARED: Final = (("binder", "limit"), ("binder", "scheduler"), ("native", "scheduler-gpus"))
 
 
 def run(place: Place, pods: int, parts: list[str]) -> dict[str, Any]:
-    """The figures of each part, and how the binder compares."""
+    """The figures of each part, and how ours compare."""
     figures: dict[str, Any] = {"machine": machine(), "nodes": place.nodes}
     for name in parts:
         count = place.whole_gpus if name == "whole" else pods
         figures[name] = asyncio.run(PARTS[name](place, count))
         print(name, json.dumps(figures[name], indent=2), file=sys.stderr, flush=True)
-    ours = figures.get("binder", {}).get("pods_per_second")
-    for other in ("limit", "scheduler"):
-        if ours and other in figures:
-            figures[f"binder_over_{other}"] = round(ours / figures[other]["pods_per_second"], 2)
-    if "native" in figures and "scheduler-gpus" in figures:
-        ours, other = (figures[name]["pods_per_second"] for name in ("native", "scheduler-gpus"))
-        figures["native_over_scheduler"] = round(ours / other, 2)
+    for ours, other in COMPARED:
+        if ours in figures and other in figures:
+            ratio = figures[ours]["pods_per_second"] / figures[other]["pods_per_second"]
+            figures[f"{ours}_over_{other}"] = round(ratio, 2)
     return figures
 
 

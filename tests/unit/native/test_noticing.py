@@ -4,19 +4,7 @@ import asyncio
 
 from services.native.noticing import Noticing
 from shared.ports.native import PodNotice
-
-
-class Written:
-    """`ports.PodNotices` that only remembers."""
-
-    def __init__(self):
-        self.told = []
-
-    async def write(self, notice):
-        self.told.append((notice.name, notice.message))
-
-    async def close(self):
-        """Hold nothing."""
+from tests.support.native_world import Notices
 
 
 def a_notice(name, message, reason="QuotaExceeded"):
@@ -26,16 +14,16 @@ def a_notice(name, message, reason="QuotaExceeded"):
 async def told(monkeypatch, *rounds):
     """What is written when each round comes after the one before was written."""
     monkeypatch.setattr("services.native.noticing.PAUSE_SECONDS", 0)
-    written = Written()
-    noticing = Noticing(written, lambda _: True)
+    api = Notices()
+    noticing = Noticing(api, lambda _: True)
     noticing.start()
     for notices in rounds:
-        written.told.clear()
+        api.written.clear()
         noticing.tell(notices)
         for _ in range(20):
             await asyncio.sleep(0)
     await noticing.stop()
-    return written.told
+    return [(one.name, one.message) for one in api.written]
 
 
 async def test_a_new_reason_goes_before_other_numbers_of_one_that_was_told(monkeypatch):
