@@ -79,16 +79,19 @@ class Noticing:
             self._some.clear()
             while waiting := self._new or self._changed:
                 notice = waiting.pop(next(iter(waiting)))
-                if self._is_timely(notice):
+                stands = self._written.get(notice.uid) == (notice.reason, notice.message)
+                if self._is_timely(notice) and not stands:
                     await self._write(notice)
 
     async def _write(self, notice: NativeNotice) -> None:
+        # What stands there is unknown from here on: whatever is told meanwhile waits its turn,
+        # even the sentence that stood there before.
+        self._written.pop(notice.uid, None)
         try:
             await self._notices.write(notice)
         except Transient as error:
             log.warning("a pod or its group is not told", name=notice.name, error=str(error))
-            if notice.uid not in self._new and notice.uid not in self._changed:
-                self.tell((notice,))
+            self._new.setdefault(notice.uid, notice)
             await asyncio.sleep(RETRY_SECONDS)
             return
         self._written[notice.uid] = (notice.reason, notice.message)

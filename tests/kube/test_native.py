@@ -194,13 +194,12 @@ async def test_a_gang_is_tried_only_when_it_is_whole(stage, place):
     for name in "abc":
         place.pod(name, **grouped)
 
-    place.until("it is told", lambda: place.events("a"))
+    told = "3 of 4 pods of the group four are there; it holds nothing until all are"
+    place.until("it is told", lambda: ("WaitingForPods", told) in place.events("a"))
     assert [] == bound(place.pods())
     place.pod("d", **grouped)
     found = place.until("all run", lambda: (r := running(place.pods())) and len(r) == 4 and r)
 
-    told = "3 of 4 pods of the group four are there; it holds nothing until all are"
-    assert ("WaitingForPods", told) in place.events("a")
     ranks = {
         one["metadata"]["name"]: one["metadata"]["labels"]["muster.dev/rank"] for one in found
     }
@@ -413,8 +412,11 @@ async def test_a_job_that_a_quota_of_its_namespace_keeps_short_names_it(stage, p
     spec = {"completionMode": "Indexed", "parallelism": 4, "completions": 4}
     place.job("short", spec)
 
+    short = "3 of 4 pods of the group short are there"
+
     def told():
-        return [one for notes in place.all_events().values() for one in notes if "hard 3" in one]
+        notes = [one for notes in place.all_events().values() for one in notes]
+        return [one for one in notes if "hard 3" in one and short in one]
 
     (first, *_) = place.until("the quota is named", told)
     waiting = bound(place.pods())
@@ -422,7 +424,6 @@ async def test_a_job_that_a_quota_of_its_namespace_keeps_short_names_it(stage, p
     place.until("all run", lambda: len(running(place.pods())) == 4)
 
     assert [] == waiting, "a gang is whole or not at all"
-    assert "3 of 4 pods of the group short are there" in first
     assert f"ResourceQuota gpus of namespace {place.namespace} admits no further pod" in first
     assert f"{resource} has hard 3, used 3. Next: raise it" in first
 
