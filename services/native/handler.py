@@ -14,27 +14,21 @@ all pods were listed, so that an API server that does not answer cancels nothing
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
 
 import structlog
 
-from services.native import metrics, records
+from services.native import metrics
 from services.native.group_notices import with_notice_of_group
-from services.native.judging import REJECTED, REQUEUED, GroupJudge, GroupJudgement
+from services.native.judging import GroupJudge, GroupJudgement
 from services.native.messages import SERVICE, GroupForgotten, as_message, cancellation, submission
 from services.native.noticing import Noticing
 from services.native.picture import NativePicture
-from services.native.records import Directory, GroupRecord, GroupState
-from services.native.vacated import VacatedPlaces
-from shared.core.admission import remedy
-from shared.core.admission.admit import AdmissionRefusal
-from shared.core.admission.standing import OF_STATE, with_next
-from shared.core.native import PodsByGroup, may_come_back
-from shared.events import organisation, quotas, workloads
+from services.native.records import GroupRecord
+from services.native.submitted import SubmittedGroups
 from shared.events.envelope import Received
 from shared.events.topics import (
-    NATIVE_COMMANDS,
     ORGANISATION_FACTS,
     QUEUE_FACTS,
     QUOTA_FACTS,
@@ -52,7 +46,7 @@ from shared.ports.native import (
     PodsListed,
 )
 from shared.ports.reader import Reader
-from shared.runtime.handler import Emit, Outcome
+from shared.runtime.handler import Outcome
 
 GROUPS_PER_BATCH: Final = 500
 
@@ -81,39 +75,20 @@ class NativeHandler:
         self._noticing = Noticing(notices, self._is_timely)
         self._following: asyncio.Task[None] | None = None
         self._interrupted = False
-        self._actions: Mapping[type[Wire], Callable[[Received, Any], None]] = {
-            workloads.SubmitWorkload: self._submitted,
-            workloads.CancelWorkload: self._cancelled,
-            GroupForgotten: self._forgotten,
-            workloads.WorkloadRejected: self._rejected,
-            workloads.PlacementRefused: self._waits,
-            quotas.QuotaRefused: self._waits,
-            workloads.WorkloadEvicted: self._evicted,
-            workloads.WorkloadRequeued: self._waits_again,
-            workloads.WorkloadHeld: self._waits_again,
-            workloads.WorkloadReleased: self._waits_again,
-            workloads.WorkloadSucceeded: self._over,
-            workloads.WorkloadFailed: self._over,
-            workloads.WorkloadCancelled: self._over,
-            organisation.TeamApplied: self._documented,
-            organisation.PriorityClassApplied: self._documented,
-            organisation.DocumentDeleted: self._documented,
-        }
         self._forget()
 
     def _forget(self) -> None:
-        self._picture, self._directory = NativePicture(), Directory()
-        self._judge = GroupJudge(
-            directory=self._directory, pool_labels=self._pool_labels, gone_ms=self._gone_ms
+        self._picture = NativePicture()
+        self._submitted = SubmittedGroups(
+            picture=self._picture, gone_ms=self._gone_ms, cell=self._cell, mark=self._mark
         )
-        self._vacated = VacatedPlaces(self._gone_ms)
-        self._groups: dict[str, GroupRecord] = {}
-        self._keys: dict[str, str] = {}
-        """Groups by the workload that each was submitted as last."""
+        self._judge = GroupJudge(
+            directory=self._submitted.directory,
+            pool_labels=self._pool_labels,
+            gone_ms=self._gone_ms,
+        )
         self._due_ms: dict[str, int] = {}
         self._gone_since_ms: dict[str, int] = {}
-        self._changed: dict[str, None] = {}
-        self._outcome, self._now_ms = Outcome(), 0
 
     @property
     def ready(self) -> bool:
@@ -128,15 +103,13 @@ class NativeHandler:
 
     def reads(self) -> Collection[type[Wire]]:
         """The payloads that have an action."""
-        return self._actions
+        return self._submitted.actions
 
     async def load(self, reader: Reader) -> None:
         """Forget everything, read what was submitted, and listen anew."""
         await self.suspend()
         self._forget()
-        await self._directory.load(reader)
-        self._groups = await records.load_groups(reader, self._cell)
-        self._keys = {one.workload_id: key for key, one in self._groups.items()}
+        await self._submitted.load(reader)
         self._interrupted = False
         self._noticing.start()
         self._following = asyncio.create_task(self._source.follow(self._hear))
@@ -167,7 +140,7 @@ class NativeHandler:
         if isinstance(news, PodsListed):
             self._noticing.keep_only(self._picture.uids())
         if first and self._picture.listed:
-            changed |= {*self._picture.pods.groups, *self._groups}
+            changed |= {*self._picture.pods.groups, *self._submitted.by_key}
         self._mark(changed)
 
     def _mark(self, keys: Iterable[str]) -> None:
@@ -191,7 +164,7 @@ class NativeHandler:
         keys = [key for key, at_ms in self._due_ms.items() if at_ms <= now_ms]
         found = [self._judged(key, now_ms) for key in keys[:GROUPS_PER_BATCH]]
         metrics.PODS.set(len(self._picture.pods))
-        metrics.GROUPS.set(len(self._groups))
+        metrics.GROUPS.set(len(self._submitted.by_key))
         return [one for one in found if one is not None]
 
     def next_due_ms(self) -> int | None:
@@ -202,7 +175,7 @@ class NativeHandler:
 
     def _judged(self, key: str, now_ms: int) -> Received | None:
         del self._due_ms[key]
-        members, record = self._picture.pods.members(key), self._groups.get(key)
+        members, record = self._picture.pods.members(key), self._submitted.by_key.get(key)
         if members:
             self._gone_since_ms.pop(key, None)
         else:
@@ -230,155 +203,21 @@ class NativeHandler:
                 key,
                 team,
                 spec,
-                restart=_next_restart(record),
-                first_uid=self._waiting(key)[0],
-                submitted_at_ms=self._place(key, now_ms),
+                restart=self._submitted.next_restart(key),
+                first_uid=self._picture.waiting(key)[0],
+                submitted_at_ms=self._submitted.take_place(key, now_ms),
             )
         elif found.cancel and record is not None:
             payload = cancellation(record)
         elif found.forget:
+            self._gone_since_ms.pop(key, None)
             payload = GroupForgotten(key=key)
         else:
             return None
         return as_message(payload, key, now_ms, self._cell)
 
-    def _place(self, key: str, now_ms: int) -> int:
-        """Now, or that of the evicted pod that a lone pod follows, or of the first part."""
-        whole = PodsByGroup.whole_of(key)
-        if whole != key:
-            return min(self._submitted_parts(whole), default=now_ms)
-        owner = self._owner_of_lone(key)
-        return self._vacated.take(owner, now_ms) if owner else now_ms
-
-    def _submitted_parts(self, whole: str) -> list[int]:
-        """When parts of a whole were submitted that are not over. O(groups)."""
-        parts = (one for key, one in self._groups.items() if PodsByGroup.whole_of(key) == whole)
-        return [
-            one.submitted_at_ms
-            for one in parts
-            if one.state is GroupState.SUBMITTED and one.submitted_at_ms
-        ]
-
-    def _owner_of_lone(self, key: str) -> str:
-        """The owner that makes another pod in place of a lone one; empty: there is none."""
-        if may_come_back(key):
-            return ""
-        return next((one.owner_uid for one in self._picture.pods.members(key)), "")
-
-    def _waiting(self, key: str) -> tuple[str, ...]:
-        """Uids of the pods of a group that can be bound, in order of rank."""
-        return tuple(one.uid for one in self._picture.pods.members(key) if one.waits)
-
     # ── what is decided ──
 
     def decide(self, messages: Sequence[Received], now_ms: int) -> Outcome:
         """Note what was submitted and what became of it; tell admission."""
-        self._outcome, self._now_ms, self._changed = Outcome(), now_ms, {}
-        for message in messages:
-            action = self._actions.get(type(message.event.payload))
-            if action is not None:
-                action(message, message.event.payload)
-        changed = [self._groups[key] for key in self._changed if key in self._groups]
-        if changed:
-            self._outcome.writes.append(records.put_groups(changed, self._cell))
-        self._outcome.writes += self._directory.writes()
-        return self._outcome
-
-    def _submitted(self, message: Received, command: workloads.SubmitWorkload) -> None:
-        key = command.pod_group
-        self._groups[key] = GroupRecord(
-            key=key,
-            workload_id=command.workload_id,
-            team=command.team,
-            restart=_next_restart(self._groups.get(key)),
-            state=GroupState.SUBMITTED,
-            uids=self._waiting(key)[: sum(one.count for one in command.spec.pod_sets)],
-            changed_at_ms=self._now_ms,
-            submitted_at_ms=command.submitted_at_ms,
-        )
-        self._keys[command.workload_id] = key
-        self._changed[key] = None
-        metrics.SUBMITTED.inc()
-        self._emit(message, command.workload_id)
-
-    def _cancelled(self, message: Received, command: workloads.CancelWorkload) -> None:
-        if command.workload_id in self._keys:
-            self._emit(message, command.workload_id)
-
-    def _forgotten(self, message: Received, fact: GroupForgotten) -> None:
-        del message
-        record = self._groups.pop(fact.key, None)
-        if record is not None:
-            self._keys.pop(record.workload_id, None)
-            self._gone_since_ms.pop(fact.key, None)
-            self._outcome.writes.append(records.delete_groups([fact.key]))
-
-    def _rejected(self, message: Received, fact: workloads.WorkloadRejected) -> None:
-        del message
-        refusal = AdmissionRefusal(errors=fact.errors)
-        told = with_next(refusal.message, remedy.next_step(refusal.errors))
-        self._became(fact.workload_id, GroupState.REJECTED, REJECTED, told)
-
-    def _waits(
-        self, message: Received, fact: workloads.PlacementRefused | quotas.QuotaRefused
-    ) -> None:
-        """Why it waits now: the sentence that `muster why` tells, with the next step."""
-        del message
-        told = with_next(fact.message, fact.next_step)
-        self._became(fact.workload_id, GroupState.SUBMITTED, fact.reason.value, told)
-
-    def _evicted(self, message: Received, fact: workloads.WorkloadEvicted) -> None:
-        """The pod that follows a lone one keeps its place, as a group that comes back does."""
-        del message
-        key = self._keys.get(fact.workload_id)
-        record = self._groups.get(key) if key is not None else None
-        owner = self._owner_of_lone(record.key) if record is not None else ""
-        if record is not None and owner and record.submitted_at_ms:
-            self._vacated.leave(owner, record.submitted_at_ms, self._now_ms)
-
-    def _waits_again(self, message: Received, fact: workloads.WorkloadFact) -> None:
-        """Evicted, held or released: pods that are there, or are made anew, are told so."""
-        del message
-        reason, sentence, next_step = OF_STATE[fact.state]
-        requeued = isinstance(fact, workloads.WorkloadRequeued)
-        told = with_next(fact.message or sentence, next_step)
-        code = REQUEUED if requeued else reason.value
-        self._became(fact.workload_id, GroupState.SUBMITTED, code, told)
-
-    def _over(self, message: Received, fact: workloads.WorkloadFact) -> None:
-        del message
-        cancelled = isinstance(fact, workloads.WorkloadCancelled)
-        self._became(fact.workload_id, GroupState.CANCELLED if cancelled else GroupState.ENDED)
-
-    def _became(
-        self, workload_id: str, state: GroupState, reason: str = "", message: str = ""
-    ) -> None:
-        key = self._keys.get(workload_id)
-        record = self._groups.get(key) if key is not None else None
-        if key is None or record is None or record.state is not GroupState.SUBMITTED:
-            return
-        record.state, record.reason, record.message = state, reason, message
-        record.changed_at_ms = self._now_ms
-        self._changed[key] = None
-        self._mark((key,))
-
-    def _documented(self, message: Received, document: Any) -> None:  # noqa: ANN401  # three alike
-        del message
-        self._directory.hear(document)
-        self._mark(self._picture.pods.groups)
-
-    def _emit(self, message: Received, subject: str) -> None:
-        self._outcome.emits.append(
-            Emit(
-                payload=message.event.payload,
-                topic=NATIVE_COMMANDS,
-                subject=subject,
-                cause=message,
-                partition=self._cell,
-            )
-        )
-
-
-def _next_restart(record: GroupRecord | None) -> int:
-    """The number of the next submission of a group."""
-    return 0 if record is None else record.restart + 1
+        return self._submitted.decide(messages, now_ms)

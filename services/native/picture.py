@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shared.core.kubernetes.namespace_quota import NamespaceQuota, full_for
-from shared.core.native import GroupObject, NativePod, PodsByGroup, key_of
+from shared.core.native import GroupObject, NativePod, PodsByGroup, key_of, may_come_back
 from shared.ports.native import (
     GroupChanged,
     GroupNotice,
@@ -45,6 +45,16 @@ class NativePicture:
             return told is not None and told.uid == notice.uid
         pod = self.pods.get(f"{notice.namespace}/{notice.name}")
         return pod is not None and pod.uid == notice.uid and pod.waits
+
+    def waiting(self, key: str) -> tuple[str, ...]:
+        """Uids of the pods of a group that can be bound, in order of rank."""
+        return tuple(one.uid for one in self.pods.members(key) if one.waits)
+
+    def owner_of_lone(self, key: str) -> str:
+        """The owner that makes another pod in place of a lone one; empty: there is none."""
+        if may_come_back(key):
+            return ""
+        return next((one.owner_uid for one in self.pods.members(key)), "")
 
     def full_for(self, pod: NativePod) -> str:
         """Which quota of its namespace admits no further pod like it; empty: none."""

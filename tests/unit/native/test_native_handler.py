@@ -146,8 +146,9 @@ async def test_pods_made_anew_after_an_end_are_other_work(world):
     )
 
     assert first.workload_id != again.workload_id
-    assert [] == world.over(first.workload_id), "the end of what is over is no news"
-    assert 1 == world.rows.groups["red/job/j1"]["restart"]
+    world.over(first.workload_id)
+    row = world.rows.groups["red/job/j1"]
+    assert (1, "submitted") == (row["restart"], row["state"]), "the end of what is over is no news"
 
 
 async def test_pods_made_anew_while_it_waits_belong_to_the_same_work(world):
