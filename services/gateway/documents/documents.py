@@ -1,14 +1,11 @@
 """The organisation as documents: teams, queues, cohorts, flavors, classes, notifications.
 
 One table says for each collection its payload, its request type and the topic fact it becomes.
-Applying is idempotent: the same content again changes nothing. What a document refers to must
-exist, so that a typing error is told at once and not found as a queue without quota.
+Applying is idempotent: the same content again changes nothing.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
@@ -16,18 +13,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from services.gateway.documents.key_views import KafkaUserView
-from services.gateway.documents.notifications import DESTINATIONS_MAX, notification_problems
-from services.gateway.http.kubernetes_subjects import problems_of_access
-from shared.core.admission.pods import CPU_MILLI_MAX, MEMORY_MIB_MAX
-from shared.core.admission.products import meant
-from shared.core.admission.static_fit import named
-from shared.core.model.decision import FieldError
-from shared.core.model.nouns import WorkloadKind
-from shared.core.model.priority_classes import BUILT_IN, PRIORITY_MAX
-from shared.core.model.team_policy import budget_problems, idle_problems
-from shared.core.notifications.addresses import Network
-from shared.core.quota.prices import PRICE_RULE, price_problems
-from shared.core.quota.tree import DEPTH_MAX, FLAVORS_MAX, WEIGHT_MAX
+from shared.core.model.priority_classes import BUILT_IN
 from shared.events.organisation import (
     CohortApplied,
     FlavorApplied,
@@ -47,11 +33,6 @@ Applied = (
     | PriorityClassApplied
     | NotificationApplied
 )
-NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-NAME_RULE: Final = "must be a DNS-1123 label: a-z, 0-9 and '-', at most 63 characters"
-OBJECT: Final = re.compile(r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?")
-OBJECT_RULE: Final = "must be the name of an object: a-z, 0-9, '-' and '.', at most 253 characters"
-SYSTEM_NAMESPACES: Final = "kube-"
 NameText = Annotated[str, msgspec.Meta(max_length=63, pattern=PRINTABLE)]
 NewKeyText = Annotated[str, msgspec.Meta(description="A member's API key, shown this once.")]
 NewKafkaUser = Annotated[
@@ -60,7 +41,6 @@ NewKafkaUser = Annotated[
         description="How the team connects to Kafka, shown this once; null: not by Kafka."
     ),
 ]
-_OTHER_NAME: Final = "take another, as old records mean that one"
 _IDENTITY: Final = frozenset(("name", "version"))
 
 
@@ -223,203 +203,6 @@ def says_the_same(one: Wire, other: Wire) -> bool:
     Their JSON may differ: a default is left out where it is that very object.
     """
     return msgspec.structs.replace(one, version=0) == msgspec.structs.replace(other, version=0)
-
-
-def problems_of(
-    document: Any,  # noqa: ANN401  # one of Applied
-    organisation: Organisation,
-    products: Names[str] = (),
-    networks: Sequence[Network] = (),
-) -> list[FieldError]:
-    """Every broken rule of a document: bounds, and references to what does not exist.
-
-    `products`: those that nodes report, as far as is known; `networks`: those that are not public
-    and that an operator lets notifications be sent into.
-    """
-    errors: list[FieldError] = []
-    if not NAME.fullmatch(document.name):
-        errors.append(_error("name", document.name, NAME_RULE))
-    match document:
-        case TeamApplied():
-            errors += _team_errors(document, organisation)
-        case QueueApplied():
-            errors += _queue_errors(document, organisation)
-        case CohortApplied():
-            errors += _cohort_errors(document, organisation)
-        case PriorityClassApplied():
-            errors += _class_errors(document)
-        case FlavorApplied():
-            errors += _flavor_errors(document, products)
-        case NotificationApplied():
-            errors += notification_problems(document, organisation.teams, networks)
-            if document.name not in organisation.notifications and (
-                len(organisation.notifications) >= DESTINATIONS_MAX
-            ):
-                rule = f"there are {DESTINATIONS_MAX} destinations; delete one first"
-                errors.append(_error("name", document.name, rule))
-        case _:
-            pass
-    return errors
-
-
-def _team_errors(team: TeamApplied, organisation: Organisation) -> list[FieldError]:
-    errors = [
-        _error(f"priority_classes[{index}]", name, "is not a priority class")
-        for index, name in enumerate(team.priority_classes)
-        if name not in organisation.priority_classes
-    ]
-    queue = organisation.queues.get(team.default_queue)
-    if queue is not None and queue.team != team.name:
-        errors.append(_error("default_queue", team.default_queue, "is another team's queue"))
-    if ("cohort", team.default_queue) in organisation.deleted:
-        rule = f"was the name of a cohort; {_OTHER_NAME}"
-        errors.append(_error("default_queue", team.default_queue, rule))
-    if team.default_queue in organisation.cohorts:
-        rule = "is the name of a cohort; queues and cohorts are one tree"
-        errors.append(_error("default_queue", team.default_queue, rule))
-    if not NAME.fullmatch(team.default_queue):
-        errors.append(_error("default_queue", team.default_queue, NAME_RULE))
-    if team.namespace and not NAME.fullmatch(team.namespace):
-        errors.append(_error("namespace", team.namespace, NAME_RULE))
-    elif team.namespace.startswith(SYSTEM_NAMESPACES):
-        rule = f"must not begin with {SYSTEM_NAMESPACES}: these are the cluster's own"
-        errors.append(_error("namespace", team.namespace, rule))
-    if team.service_account and not OBJECT.fullmatch(team.service_account):
-        errors.append(_error("service_account", team.service_account, OBJECT_RULE))
-    if team.max_pending < 0:
-        errors.append(_error("max_pending", str(team.max_pending), "must be at least 0"))
-    errors += problems_of_access(team.kubernetes)
-    return errors + _pod_errors(team) + _policy_errors(team)
-
-
-def _class_errors(document: PriorityClassApplied) -> list[FieldError]:
-    errors = [
-        _error(f"kinds[{index}]", kind, "must be a kind of workload")
-        for index, kind in enumerate(document.kinds)
-        if kind not in set(WorkloadKind)
-    ]
-    if abs(document.value) > PRIORITY_MAX:
-        rule = f"must be -{PRIORITY_MAX} to {PRIORITY_MAX}"
-        errors.append(_error("value", str(document.value), rule))
-    return errors
-
-
-def _flavor_errors(flavor: FlavorApplied, products: Names[str]) -> list[FieldError]:
-    """Short names of products are for submissions: quota compares what nodes report."""
-    errors = []
-    for index, name in enumerate(flavor.products):
-        full = meant(name, products)
-        if name not in full:
-            rule = f"must be named as nodes report it: {named(full)}"
-            errors.append(_error(f"products[{index}]", name, rule))
-    price = flavor.price_microdollars_per_gpu_hour
-    if price < 0:
-        errors.append(_error("price_microdollars_per_gpu_hour", str(price), PRICE_RULE))
-    return errors + price_problems(flavor.purchase, flavor.prices, spot=flavor.spot)
-
-
-def _pod_errors(team: TeamApplied) -> list[FieldError]:
-    """A pod that names nothing must be one that the team may have."""
-    errors = []
-    for name, bound in (("cpu_milli", CPU_MILLI_MAX), ("memory_mib", MEMORY_MIB_MAX)):
-        default, most = getattr(team.default_pod, name), getattr(team.max_pod, name)
-        if default > most:
-            rule = f"must be at most max_pod.{name} ({most})"
-            errors.append(_error(f"default_pod.{name}", str(default), rule))
-        elif not 0 <= default <= bound:
-            errors.append(_error(f"default_pod.{name}", str(default), f"must be 0 to {bound}"))
-    gpu = team.default_pod.gpu_milli
-    if gpu:
-        rule = "must be 0: GPUs are what a submission asks for"
-        errors.append(_error("default_pod.gpu_milli", str(gpu), rule))
-    return errors
-
-
-def _policy_errors(team: TeamApplied) -> list[FieldError]:
-    errors = budget_problems(team.budget) if team.budget is not None else []
-    errors += idle_problems(team.idle) if team.idle is not None else []
-    if team.kafka_events and not team.kafka:
-        rule = "needs kafka: true: without it the team has no results topic"
-        errors.append(_error("kafka_events", "true", rule))
-    loss = team.loss_gpu_seconds_per_hour
-    if loss is not None and loss < 0:
-        errors.append(_error("loss_gpu_seconds_per_hour", str(loss), "must be at least 0"))
-    return errors
-
-
-def _queue_errors(queue: QueueApplied, organisation: Organisation) -> list[FieldError]:
-    errors = _quota_errors(queue, organisation)
-    if queue.team not in organisation.teams:
-        errors.append(_error("team", queue.team, "is not a team; apply it first"))
-    if queue.cohort and queue.cohort not in organisation.cohorts:
-        errors.append(_error("cohort", queue.cohort, "is not a cohort; apply it first"))
-    if queue.name in organisation.cohorts:
-        errors.append(_error("name", queue.name, "is the name of a cohort"))
-    if ("cohort", queue.name) in organisation.deleted:
-        errors.append(_error("name", queue.name, f"was the name of a cohort; {_OTHER_NAME}"))
-    before = organisation.queues.get(queue.name)
-    if before is not None and before.team != queue.team:
-        errors.append(_error("team", queue.team, f"must stay {before.team}: work waits in it"))
-    return errors
-
-
-def _cohort_errors(cohort: CohortApplied, organisation: Organisation) -> list[FieldError]:
-    errors = _quota_errors(cohort, organisation)
-    if cohort.name in organisation.queues:
-        errors.append(_error("name", cohort.name, "is the name of a queue"))
-    if ("queue", cohort.name) in organisation.deleted:
-        errors.append(_error("name", cohort.name, f"was the name of a queue; {_OTHER_NAME}"))
-    seen, parent = {cohort.name}, cohort.parent
-    while parent:
-        if parent in seen:
-            errors.append(_error("parent", cohort.parent, "must not be below this cohort"))
-            break
-        seen.add(parent)
-        above = organisation.cohorts.get(parent)
-        if above is None:
-            errors.append(_error("parent", parent, "is not a cohort; apply it first"))
-            break
-        parent = above.parent
-    if len(seen) + _height(cohort.name, organisation) > DEPTH_MAX:
-        rule = f"makes the tree deeper than {DEPTH_MAX} levels, with a level for the queues"
-        errors.append(_error("parent", cohort.parent, rule))
-    return errors
-
-
-def _height(cohort: str, organisation: Organisation) -> int:
-    """Levels below a cohort; a level of queues counts, whether there are any or not."""
-    level, seen, height = [cohort], {cohort}, 1
-    while level := [
-        one.name
-        for one in organisation.cohorts.values()
-        if one.parent in level and one.name not in seen
-    ]:
-        seen.update(level)
-        height += 1
-    return height
-
-
-def _quota_errors(
-    document: QueueApplied | CohortApplied, organisation: Organisation
-) -> list[FieldError]:
-    errors = []
-    names = [one.flavor for one in document.flavors]
-    if len(names) > FLAVORS_MAX:
-        rule = f"must be at most {FLAVORS_MAX} flavors"
-        errors.append(_error("flavors", str(len(names)), rule))
-    for index, name in enumerate(names):
-        if name not in organisation.flavors:
-            rule = "is not a flavor; apply it first"
-            errors.append(_error(f"flavors[{index}].flavor", name, rule))
-        elif name in names[:index]:
-            errors.append(_error(f"flavors[{index}].flavor", name, "must be given once"))
-    if not 1 <= document.weight <= WEIGHT_MAX:
-        errors.append(_error("weight", str(document.weight), f"must be 1 to {WEIGHT_MAX}"))
-    return errors
-
-
-def _error(path: str, value: str, rule: str) -> FieldError:
-    return FieldError(field=path, value=value, rule=rule)
 
 
 def default_documents() -> list[PriorityClassApplied]:

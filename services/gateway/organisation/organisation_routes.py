@@ -19,11 +19,11 @@ from aiohttp import web
 
 from services.gateway.app.context import GatewayContext, RequestContext, answer
 from services.gateway.app.existing import check_names, missing
+from services.gateway.documents.document_rules import problems_of
 from services.gateway.documents.documents import (
     BY_PATH,
     DocumentCollection,
     applied_of,
-    problems_of,
     says_the_same,
 )
 from services.gateway.documents.key_views import KafkaUserView

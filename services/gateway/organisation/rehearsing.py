@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection as Names
 from collections.abc import Sequence
 
+from services.gateway.documents.document_rules import problems_of
 from services.gateway.documents.documents import (
     BY_TITLE,
     Applied,
     DocumentCollection,
     Organisation,
-    problems_of,
     says_the_same,
 )
 from services.gateway.documents.organisation_views import RehearsedDocument, Result, WantedDocument

@@ -5,7 +5,6 @@ Labels are what is searched by; all that is only read stands in annotations, whi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -34,10 +33,6 @@ SHARED: Final = f"{PREFIX}/shared-gpu"
 """Of a claim that several pods use: the index of its GPU."""
 DURATION: Final = f"{PREFIX}/duration-seconds"
 """How long the owner expects it to run; a simulated node ends it then."""
-
-NAMESPACE_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
-"""A name that is none of these is never put into a path."""
 
 
 def pod_name(workload_id: str, attempt: int, rank: int) -> str:

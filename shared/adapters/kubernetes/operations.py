@@ -42,6 +42,7 @@ from shared.adapters.kubernetes.pins.pinning import PinWriter
 from shared.adapters.kubernetes.pins.store import ApiRefusal, NotPinned
 from shared.adapters.kubernetes.reading import read_pod
 from shared.adapters.kubernetes.references import missing_in
+from shared.core.admission.pods import is_name, is_reference
 from shared.core.model.decision import FieldError
 from shared.ports.cluster import (
     INVALID,
@@ -324,13 +325,11 @@ def _misnamed(operation: PodOperation) -> PodResult | None:
 
     What is created is named in the body alone, so that the server judges it.
     """
-    if not naming.NAMESPACE_NAME.fullmatch(operation.namespace):
+    if not is_name(operation.namespace):
         rule = "must be the name of a namespace: a-z, 0-9 and '-', at most 63 characters"
         error = FieldError(field="metadata.namespace", value=operation.namespace, rule=rule)
         return PodResult(status=INVALID, reason="Invalid", message=rule, errors=(error,))
-    if operation.verb not in ("create", "adopt") and not naming.OBJECT_NAME.fullmatch(
-        operation.name
-    ):
+    if operation.verb not in ("create", "adopt") and not is_reference(operation.name):
         return PodResult(status=NOT_FOUND, reason="NotFound", message="no pod can have this name")
     return None
 

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from shared.adapters.kubernetes import naming
 from shared.adapters.kubernetes.connection import Connection, NoAnswer
 from shared.adapters.kubernetes.objects import ApiStatus
+from shared.core.admission.pods import is_name, is_reference
 from shared.core.admission.volumes import mount_of
 from shared.ports.cluster import MissingObject, Pod, PodOperation, PodResult
 
@@ -77,8 +77,8 @@ def _named_by(pod: Pod) -> Iterator[MissingObject]:
             for name in claims
         ),
     ]
-    if naming.NAMESPACE_NAME.fullmatch(pod.namespace):
-        yield from (one for one in named if naming.OBJECT_NAME.fullmatch(one.name))
+    if is_name(pod.namespace):
+        yield from (one for one in named if is_reference(one.name))
 
 
 async def _is_absent(connection: Connection, named: MissingObject) -> bool:

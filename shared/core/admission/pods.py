@@ -36,7 +36,9 @@ _ARTIFACT_RULES: Final = {
     "image": "must be an image reference of at most 1,024 characters, without spaces",
     "weights": "must be a reference as nodes report it: at most 1,024 characters, without spaces",
 }
-_REFERENCE_RULE: Final = "must be the name of an object: a-z, 0-9, '-' and '.', at most 253"
+REFERENCE_RULE: Final = (
+    "must be the name of an object: a-z, 0-9, '-' and '.', at most 253 characters"
+)
 is_toleration = re.compile(
     r"(?:[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
     r"(?:=(?:[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?)?"
@@ -175,7 +177,7 @@ def _check_references(path: str, names: tuple[str, ...], errors: Errors) -> None
         return
     for index, name in enumerate(names):
         if not is_reference(name):
-            errors.add(f"{path}[{index}]", name, _REFERENCE_RULE)
+            errors.add(f"{path}[{index}]", name, REFERENCE_RULE)
     if len(set(names)) < len(names):
         errors.add(path, len(names), "must not name one object twice")
 
@@ -195,6 +197,6 @@ def _check_tolerations(path: str, tolerations: tuple[str, ...], errors: Errors) 
 def _check_kubernetes_class(path: str, name: str, errors: Errors) -> None:
     path = f"{path}.kubernetes_priority_class"
     if name and not is_reference(name):
-        errors.add(path, name, _REFERENCE_RULE)
+        errors.add(path, name, REFERENCE_RULE)
     elif name.startswith(_SYSTEM_CLASSES):
         errors.add(path, name, "is for the system of the cluster; choose another")

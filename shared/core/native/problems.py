@@ -6,10 +6,10 @@ an event that says so, and every other pod goes on.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import Final
 
+from shared.core.admission.pods import REFERENCE_RULE, is_reference
 from shared.core.kubernetes.requests import GPU, MIG, mig_profile
 from shared.core.model.decision import FieldError
 from shared.core.model.mig.profiles import is_profile_name
@@ -29,7 +29,6 @@ SHARES: Final = (
     "muster.dev/gpu-memory-mib",
 )
 """Annotations that ask for a part of a GPU, of KAI and as one may guess them of Muster."""
-OBJECT_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 """Of a group that an annotation names, which is an object: a DNS-1123 subdomain."""
 _REMEDY_GROUP: Final = (
     "label the pods muster.dev/group and annotate muster.dev/group-size with their number"
@@ -71,9 +70,9 @@ def _group_of_others(pod: NativePod) -> FieldError | None:
 def _misnamed_group(pod: NativePod) -> FieldError | None:
     for key in (*VOLCANO_GROUPS, KAI_GROUP):
         name = pod.annotations.get(key)
-        if name is not None and not OBJECT_NAME.fullmatch(name):
-            rule = "must be the name of an object: a-z, 0-9, '-' and '.', at most 253 characters"
-            return _error(f"metadata.annotations[{key}]", name, rule, "name the PodGroup")
+        if name is not None and not is_reference(name):
+            field = f"metadata.annotations[{key}]"
+            return _error(field, name, REFERENCE_RULE, "name the PodGroup")
     return None
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.gateway.documents.documents import COLLECTIONS, Organisation, applied_of, problems_of
+from services.gateway.documents.document_rules import problems_of
+from services.gateway.documents.documents import COLLECTIONS, Organisation, applied_of
 from shared.core.admission.errors import Errors
 from shared.core.admission.form import check_form
 from shared.core.model.nouns import WorkloadSpec

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from services.gateway.documents.document_rules import problems_of
 from services.gateway.documents.documents import (
     BY_PATH,
     COLLECTIONS,
@@ -11,7 +12,6 @@ from services.gateway.documents.documents import (
     content,
     default_documents,
     organisation_of,
-    problems_of,
 )
 from shared.core.model.team_policy import AtLimit, Budget, IdlePolicy
 from shared.core.model.units import UNLIMITED

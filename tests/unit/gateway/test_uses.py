@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from services.gateway.documents.document_rules import problems_of
 from services.gateway.documents.documents import (
     Applied,
     Organisation,
     default_documents,
     organisation_of,
-    problems_of,
 )
 from services.gateway.organisation.uses import kind_of, named_by, title_of
 from shared.events.organisation import (

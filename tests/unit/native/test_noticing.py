@@ -1,8 +1,10 @@
 """The order in which notices are written, and which of them are."""
 
 import asyncio
+from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from services.native.noticing import Noticing
 from shared.ports.native import PodNotice
@@ -18,8 +20,10 @@ class Turning(Notices):
 
     def __init__(self, turned, back, failures):
         super().__init__()
+        self.noticing: Any = None
         self._turned, self._back, self._then = turned, [back], failures
 
+    @override
     async def write(self, notice):
         if notice == self._turned and self._back:
             self.noticing.tell([self._back.pop()])
