@@ -22,11 +22,7 @@ class KubernetesCluster:
 
     def __init__(self, settings: KubernetesSettings) -> None:
         making = Making(instance=settings.instance, user_id=settings.user_id)
-        self._connection = Connection(
-            config=settings.config,
-            context=settings.context,
-            requests_at_once=settings.requests_at_once,
-        )
+        self._connection = Connection(settings)
         self._view = DeviceView(self._connection, settings.instance)
         pins = PinWriter(self._connection, self._view, making)
         self._adoptable = AdoptablePods(self._connection, settings.scheduler_name)

@@ -25,6 +25,7 @@ from kubernetes_asyncio.client.rest import RESTClientObject
 from kubernetes_asyncio.config import ConfigException, load_incluster_config
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
+from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.ports.errors import Transient
 
 REQUEST_SECONDS_MAX: Final = 15.0
@@ -56,12 +57,14 @@ class Answer(NamedTuple):
 class Connection:
     """One session with an API server, opened by the first request; `close` it at the end."""
 
-    def __init__(self, *, config: str = "", context: str = "", requests_at_once: int = 64) -> None:
-        """`config`: path of a kubeconfig, or empty for the service account of this pod."""
-        self._config = config
-        self._context = context
-        self._at_once = requests_at_once
-        self._slots = asyncio.Semaphore(requests_at_once)
+    def __init__(
+        self, settings: KubernetesSettings, *, requests_at_once: int | None = None
+    ) -> None:
+        """`requests_at_once`: fewer or more than the settings say."""
+        self._config = settings.config
+        self._context = settings.context
+        self._at_once = requests_at_once or settings.requests_at_once
+        self._slots = asyncio.Semaphore(self._at_once)
         self._opening = asyncio.Lock()
         self._configuration: Configuration | None = None
         self._rest: RESTClientObject | None = None

@@ -55,11 +55,7 @@ class KubernetesPodExec:
 
     def __init__(self, settings: KubernetesSettings) -> None:
         self._instance = settings.instance
-        self._connection = Connection(
-            config=settings.config,
-            context=settings.context,
-            requests_at_once=settings.requests_at_once,
-        )
+        self._connection = Connection(settings)
 
     @asynccontextmanager
     async def run(

@@ -29,11 +29,7 @@ class KubernetesPodLogs:
 
     def __init__(self, settings: KubernetesSettings) -> None:
         self._instance = settings.instance
-        self._connection = Connection(
-            config=settings.config,
-            context=settings.context,
-            requests_at_once=settings.requests_at_once,
-        )
+        self._connection = Connection(settings)
 
     @asynccontextmanager
     async def read(self, request: LogRequest) -> AsyncIterator[AsyncIterator[bytes]]:

@@ -41,11 +41,7 @@ class KubernetesTokenReviews:
 
     def __init__(self, settings: KubernetesSettings, audience: str = "") -> None:
         self._audience = audience
-        self._connection = Connection(
-            config=settings.config,
-            context=settings.context,
-            requests_at_once=settings.requests_at_once,
-        )
+        self._connection = Connection(settings)
         self._decoder = msgspec.json.Decoder(_Review)
 
     async def review(self, token: str) -> TokenOwner | None:

@@ -17,6 +17,7 @@ from typing import Any
 from deploy.kube.control_plane import NAMESPACE, ControlPlane
 from deploy.kube.nodes import GPUS_A_NODE, MIG, way_of
 from shared.adapters.kubernetes.connection import Connection
+from shared.adapters.kubernetes.settings import KubernetesSettings
 from tests.fixtures.kube import KubeCluster, make_namespace
 from tests.support.costs import cpu_seconds
 
@@ -51,7 +52,7 @@ class Place:
 
     async def requests(self) -> Counter[str]:
         """Requests that the API server has answered until now, by verb and resource."""
-        connection = Connection(config=str(self.kube.kubeconfig()))
+        connection = Connection(KubernetesSettings(config=str(self.kube.kubeconfig())))
         answer = await connection.request("GET", "/metrics")
         await connection.close()
         found = Counter[str]()
@@ -67,7 +68,7 @@ class Place:
         """A namespace for the time of the block, with the binder's connection; left empty."""
         with self.kube.client() as admin:
             make_namespace(admin, name)
-        connection = Connection(config=str(self.kube.kubeconfig("binder")))
+        connection = Connection(KubernetesSettings(config=str(self.kube.kubeconfig("binder"))))
         yield connection
         await self._empty(connection, f"/api/v1/namespaces/{name}/pods")
         await connection.close()

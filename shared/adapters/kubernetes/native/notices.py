@@ -24,9 +24,7 @@ class KubernetesPodNotices:
     """See the module; the session is opened by the first request."""
 
     def __init__(self, settings: KubernetesSettings) -> None:
-        self._connection = Connection(
-            config=settings.config, context=settings.context, requests_at_once=4
-        )
+        self._connection = Connection(settings, requests_at_once=4)
         self._instance = f"{settings.scheduler_name}-{settings.instance}"
         self._clock = SystemClock()
 

@@ -41,11 +41,7 @@ class KubernetesNativePods:
     """See the module; the session is opened by the first request."""
 
     def __init__(self, settings: KubernetesSettings) -> None:
-        self._connection = Connection(
-            config=settings.config,
-            context=settings.context,
-            requests_at_once=settings.requests_at_once,
-        )
+        self._connection = Connection(settings)
         pods = collection(
             self._connection,
             PODS,

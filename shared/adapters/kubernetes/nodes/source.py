@@ -42,11 +42,7 @@ class KubernetesNodes:
 
     def __init__(self, settings: KubernetesSettings, *, node_selector: str = "") -> None:
         """`node_selector`: a label selector of the nodes that are told; empty: all."""
-        self._connection = Connection(
-            config=settings.config,
-            context=settings.context,
-            requests_at_once=settings.requests_at_once,
-        )
+        self._connection = Connection(settings)
         instance = settings.instance
         only_nodes = {"labelSelector": node_selector} if node_selector else {}
         self._followers: dict[Kind, Follower[Any, Item]] = {

@@ -26,9 +26,7 @@ class KubernetesTaints:
 
     def __init__(self, settings: KubernetesSettings) -> None:
         """`settings`: the API server, and the account."""
-        self._connection = Connection(
-            config=settings.config, context=settings.context, requests_at_once=1
-        )
+        self._connection = Connection(settings, requests_at_once=1)
 
     async def put(self, node: str, taints: Sequence[TaintFields]) -> bool:
         """Give a node these taints of Muster; whether anything was written.
