@@ -6,17 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from services.monitoring.memory import (
-    BREAKER,
-    KEPT,
-    NODE,
-    STEP,
-    HeardUse,
-    KeptNodes,
-    LadderStep,
-    MonitoringMemory,
-    NodeHealth,
-)
+from services.monitoring.memory import BREAKER, KEPT, NODE, STEP, MonitoringMemory
+from services.monitoring.records import HeardUse, KeptNodes, LadderStep, NodeHealth
 from shared.core.cluster.topology import paths_of
 from shared.core.health.device import TAKES_WORK, DeviceState
 from shared.core.model.units import GPU_MILLI

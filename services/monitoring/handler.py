@@ -19,8 +19,9 @@ from services.monitoring.gauges import holders
 from services.monitoring.idle import Idle
 from services.monitoring.labels import Capped
 from services.monitoring.ledger import CostRows
-from services.monitoring.memory import DEBT, QUOTA, Debt, MonitoringMemory
+from services.monitoring.memory import DEBT, QUOTA, MonitoringMemory
 from services.monitoring.needed import START_MS, NeededNodes
+from services.monitoring.records import Debt
 from services.monitoring.silence import Silence
 from services.monitoring.trends import Trends
 from services.monitoring.use import GpuHours

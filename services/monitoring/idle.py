@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from services.monitoring.memory import POLICY, WATCH, MonitoringMemory, SeenWorkload, Watch
+from services.monitoring.memory import POLICY, WATCH, MonitoringMemory
+from services.monitoring.records import SeenWorkload, Watch
 from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
 from shared.core.nodes.idleness import (

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from services.monitoring.gauges import states
-from services.monitoring.memory import FLAVOR, NEED, MonitoringMemory, SeenFlavor, SeenWorkload
+from services.monitoring.memory import FLAVOR, NEED, MonitoringMemory
+from services.monitoring.records import SeenFlavor, SeenWorkload
 from shared.core.health.device import TAKES_WORK
 from shared.core.model.amounts import times
 from shared.core.model.lifecycle import State

@@ -13,12 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from services.monitoring.like_work import LikeWork
-from services.monitoring.memory import (
-    MonitoringMemory,
-    SeenWorkload,
-    devices_of,
-    shares_by_node,
-)
+from services.monitoring.memory import MonitoringMemory
+from services.monitoring.records import SeenWorkload, devices_of, shares_by_node
 from services.monitoring.use_memory import ACCOUNT, ChargedAttempt, NodeUse, Sums
 from shared.core.quota.cost import DAY_MS
 from shared.core.usage import (

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.monitoring.memory import WORKLOAD, MonitoringMemory, SeenWorkload, devices_of
+from services.monitoring.memory import WORKLOAD, MonitoringMemory
+from services.monitoring.records import SeenWorkload, devices_of
 from services.monitoring.use import GpuHours
 from shared.core.backfill.estimates import said_seconds
 from shared.core.model.amounts import amount

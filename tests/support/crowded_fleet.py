@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from services.monitoring import fleet
-from services.monitoring.memory import MonitoringMemory, NodeHealth, SeenFlavor, SeenWorkload
+from services.monitoring.memory import MonitoringMemory
+from services.monitoring.records import NodeHealth, SeenFlavor, SeenWorkload
 from services.monitoring.use_memory import ChargedAttempt, NodeUse
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Level

@@ -9,7 +9,8 @@ from typing import Final
 from prometheus_client.core import Metric
 
 from services.monitoring.gauges.families import Labels, gauge
-from services.monitoring.memory import LadderStep, MonitoringMemory
+from services.monitoring.memory import MonitoringMemory
+from services.monitoring.records import LadderStep
 from shared.core.health.breaker import HOUR_MS
 from shared.core.health.device import OUT_OF_SERVICE
 from shared.core.health.events import HealthEventKind as Kind

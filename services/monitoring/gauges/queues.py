@@ -8,7 +8,8 @@ from typing import Final
 from prometheus_client.core import Metric
 
 from services.monitoring.gauges.families import Labels, gauge, gpus
-from services.monitoring.memory import MonitoringMemory, SeenWorkload
+from services.monitoring.memory import MonitoringMemory
+from services.monitoring.records import SeenWorkload
 from shared.core.model.lifecycle import State
 
 ANY_FLAVOR: Final = "any"

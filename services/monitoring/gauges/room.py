@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 
 from services.monitoring.gauges.families import Labels, gauge
 from services.monitoring.gauges.states import Standing
-from services.monitoring.memory import NodeHealth
+from services.monitoring.records import NodeHealth
 from shared.core.model.nouns import Level
 
 LEVELS: Final = tuple((one, one.value) for one in Level)

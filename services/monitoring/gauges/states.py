@@ -17,7 +17,8 @@ from prometheus_client.core import Metric
 
 from services.monitoring import fleet
 from services.monitoring.gauges.families import gauge, gpus
-from services.monitoring.memory import Devices, LadderStep, MonitoringMemory, NodeHealth
+from services.monitoring.memory import MonitoringMemory
+from services.monitoring.records import Devices, LadderStep, NodeHealth
 from shared.core.health.device import TAKES_WORK, DeviceState
 from shared.core.model.lifecycle import State
 from shared.core.model.units import GPU_MILLI

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from services.monitoring.memory import MonitoringMemory, OpenTrend
+from services.monitoring.memory import MonitoringMemory
+from services.monitoring.records import OpenTrend
 from shared.core.health.trends import Trend, TrendEvidence, TrendJudgement
 from shared.events.envelope import Received
 from shared.events.nodes import TrendEnded, TrendFound

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from services.monitoring.gauges.idle import IDLE_MAX, SUBMITTER_CHARACTERS_MAX, families
 from services.monitoring.labels import Capped
-from services.monitoring.memory import MonitoringMemory, SeenWorkload, Watch
+from services.monitoring.memory import MonitoringMemory
+from services.monitoring.records import SeenWorkload, Watch
 from services.monitoring.use_memory import ChargedAttempt
 from shared.core.nodes.idleness import ToldIdleness
 from shared.core.quota.prices import Price
