@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace as replaced
 from typing import Final
 
-from services.preemption.memory import Flight, PreemptionMemory
+from services.preemption.memory import PreemptionMemory
 from services.preemption.preemptor_classes import PreemptorClasses
+from services.preemption.records import Flight
 from services.preemption.world import World
 from shared.core.model.charges import least_amount
 from shared.core.model.nouns import Placement, Workload

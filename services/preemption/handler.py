@@ -14,19 +14,10 @@ from typing import Any, Final
 from msgspec.structs import replace as changed
 
 from services.preemption.idle import IdleReclaim
-from services.preemption.memory import (
-    CLASS,
-    COHORT,
-    DEBT,
-    NODE,
-    QUEUE,
-    TEAM,
-    UNKNOWN,
-    KnownNode,
-    PreemptionMemory,
-)
+from services.preemption.memory import CLASS, COHORT, DEBT, NODE, QUEUE, TEAM, PreemptionMemory
 from services.preemption.moving import MOVES_PER_HOUR
 from services.preemption.planner import Planner
+from services.preemption.records import UNKNOWN, KnownNode
 from services.preemption.world import World
 from shared.adapters.clock import SystemClock
 from shared.core.model.decision import Reason

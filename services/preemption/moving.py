@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.preemption.memory import Flight, PreemptionMemory
+from services.preemption.memory import PreemptionMemory
+from services.preemption.records import Flight
 from services.preemption.world import World
 from shared.core.model.nouns import Placement
 from shared.core.model.request import PlacementRequest

@@ -13,10 +13,11 @@ from typing import Final
 from services.preemption import metrics
 from services.preemption.followers import Followers
 from services.preemption.losses import Losses
-from services.preemption.memory import Flight, PreemptionMemory, PreemptorRequest
+from services.preemption.memory import PreemptionMemory
 from services.preemption.moving import Moving, planned
 from services.preemption.preemptor_classes import PreemptorClasses
 from services.preemption.proposals import Proposals
+from services.preemption.records import Flight, PreemptorRequest
 from services.preemption.refusals import Refusals
 from services.preemption.searching import Searching
 from services.preemption.world import World

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace as changed
 
-from services.preemption.memory import Flight, PreemptionMemory
+from services.preemption.memory import PreemptionMemory
+from services.preemption.records import Flight
 from services.preemption.world import World
 from shared.core.preemption.eligibility.plan import EvictionPlan, Victim
 from shared.events.plans import ProposeEvictionPlan

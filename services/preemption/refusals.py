@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from services.preemption.memory import PreemptionMemory, ToldObstacle
+from services.preemption.memory import PreemptionMemory
+from services.preemption.records import ToldObstacle
 from services.preemption.searching import Searching
 from shared.core.preemption.eligibility.plan import NoEviction, Obstacle
 from shared.core.preemption.victims import NEXT_STEP

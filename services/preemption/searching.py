@@ -7,7 +7,8 @@ from dataclasses import replace as replaced
 from typing import Final
 
 from services.preemption.losses import Losses
-from services.preemption.memory import PreemptionMemory, Stand
+from services.preemption.memory import PreemptionMemory
+from services.preemption.records import Stand
 from services.preemption.world import World
 from shared.core.model.charges import least_amount
 from shared.core.model.lifecycle import State

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from services.preemption.memory import KnownNode, PreemptionMemory
+from services.preemption.memory import PreemptionMemory
+from services.preemption.records import KnownNode
 from shared.core.model.amounts import amount
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Placement, Workload

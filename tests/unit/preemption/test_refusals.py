@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.preemption.memory import ToldObstacle
+from services.preemption.records import ToldObstacle
 from services.preemption.refusals import _is_new
 from shared.core.model.reason import Reason
 from shared.core.model.value import replace

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from services.preemption import memory as module
-from services.preemption.memory import Flight, PreemptionMemory
+from services.preemption.memory import PreemptionMemory
+from services.preemption.records import Flight
 from shared.core.model.lifecycle import State
 from shared.core.model.nouns import Placement
 from shared.core.model.units import Resources
