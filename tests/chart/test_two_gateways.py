@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from deploy.local.processes import wait_until
 from tests.chart.installation import NAMESPACE, WAITING, Installation
 
 pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(300, func_only=True)]
@@ -11,8 +12,11 @@ pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(300, func_only=True)]
 
 def test_both_answer_and_a_drain_takes_one_of_them(installation: Installation) -> None:
     installation.upgrade("gateway.replicas=2", more=["--no-hooks", *WAITING])
+    # Who counts the ready ones comes behind them.
+    wait_until(
+        lambda: len(set(installation.gateways())) == 2, seconds=60, what="both behind the Service"
+    )
     addresses = installation.gateways()
-    assert len(set(addresses)) == 2
     for address in addresses:
         with installation.client(address) as client:
             assert client.whoami()["role"] == "operator"

@@ -70,6 +70,13 @@ async def nodes_of(stage: Stage, workload: str) -> set[str]:
     return {row["node"] for row in rows}
 
 
+async def told_of_loss(stage: Stage, workload: str, node: str) -> None:
+    """Wait until the gateway, too, has heard that the node is lost."""
+    async with asyncio.timeout(30):
+        while f"{node} is lost" not in (await stage.get(f"workloads/{workload}/why"))["message"]:
+            await asyncio.sleep(0.1)
+
+
 async def operator(stage: Stage, node: str, verb: str) -> int:
     async with stage.api.post(f"/v1/nodes/{node}/{verb}", json={"note": "x"}) as reply:
         return reply.status
@@ -85,6 +92,7 @@ async def test_a_gang_leaves_a_dead_node_when_it_is_fenced_and_the_node_waits_fo
 
     await heard(stage, dead, 2, ready=False)
     await stage.reaches(gang, "evicting", 30)
+    await told_of_loss(stage, gang, dead)
     await asyncio.sleep(STUCK_SECONDS)
     stuck = await stage.get(f"workloads/{gang}/why")
     held = await nodes_of(stage, gang)
@@ -96,6 +104,7 @@ async def test_a_gang_leaves_a_dead_node_when_it_is_fenced_and_the_node_waits_fo
     # It is back: nothing starts there before an operator has looked at it.
     await heard(stage, dead, 3, ready=True)
     other = await submit(stage, "other", 1)
+    await stage.reaches(other, "queued", 30)
     await asyncio.sleep(STUCK_SECONDS)
     waiting = (await stage.get(f"workloads/{other}"))["state"]
     uncordoned = await operator(stage, dead, "uncordon")

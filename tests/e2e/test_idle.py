@@ -97,8 +97,8 @@ async def test_idle_work_is_warned_of_and_released_while_services_are_killed(
     stage: Stage, system: LocalSystem
 ):
     await organise(stage, RELEASE_SECONDS)
-    idle = await started(stage, "idle", 0, WorkloadKind.NOTEBOOK)
     busy = await started(stage, "busy", 100, WorkloadKind.TRAINING)
+    idle = await started(stage, "idle", 0, WorkloadKind.NOTEBOOK)  # last: its time begins now
     began = time.monotonic()
 
     warning = await told(stage, idle, "idleness.noticed")

@@ -8,6 +8,6 @@ from tests.support.killing import run_in_short
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(480)
+@pytest.mark.timeout(1200)
 def test_ten_kills_lose_and_double_nothing() -> None:
     run_in_short("kill_test", rounds=10)

@@ -14,6 +14,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.timeout(480)
+@pytest.mark.timeout(1200)
 def test_recorded_clusters_survive_kills_preemption_drains_and_changes_of_quota() -> None:
     run_in_short("replay_kill_test", rounds=12)

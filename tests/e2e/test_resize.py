@@ -92,7 +92,7 @@ async def _sizes_follow_each_other(stage: Stage) -> None:
     )
     costs: list[Any] = []
     history: list[Any] = [None]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while costs != history or len({row[0] for row in costs}) < ELASTIC + FILLERS:
             costs = [tuple(row) for row in await stage.rows.fetch(query.format(COSTS))]
             history = [tuple(row) for row in await stage.rows.fetch(query.format(HISTORY))]

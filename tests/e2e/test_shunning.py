@@ -18,7 +18,10 @@ from tests.support.system import TEAM, Stage, launch
 from tests.support.work import fleet
 
 NODES = 4
-SETTINGS = {"MUSTER_START_SECONDS": "2", "MUSTER_SHUN_SECONDS": "20"}
+START_SECONDS = 5
+"""Far more than a pod takes to start here, however busy the machine is."""
+SETTINGS = {"MUSTER_START_SECONDS": str(START_SECONDS), "MUSTER_SHUN_SECONDS": "45"}
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ async def starts_nothing(stage: Stage, node: str, verb: str) -> None:
         assert reply.status < 300, await reply.text()
 
 
-async def until(found: Callable[[], Awaitable[Any]], seconds: float = 30) -> Any:
+async def until(found: Callable[[], Awaitable[Any]], seconds: float = 60) -> Any:
     deadline = time.monotonic() + seconds
     while not (value := await found()):
         assert time.monotonic() < deadline, "it did not come"
@@ -88,7 +91,7 @@ async def test_a_node_on_which_nothing_starts_is_shunned_across_a_kill_until_it_
 
     told = await until(shunned)
     for name in names:
-        await stage.reaches(name, "succeeded", 30)
+        await stage.reaches(name, "succeeded")
     stage.system.kill("placement")
     gang = await submit(stage, "gang", "registry.local/d:1", count=NODES, gpu=GpuRequest(count=8))
 
@@ -98,9 +101,10 @@ async def test_a_node_on_which_nothing_starts_is_shunned_across_a_kill_until_it_
 
     why = await until(refusal)
     await starts_nothing(stage, bad, "up")
-    await stage.reaches(gang, "succeeded", 60)
+    await stage.reaches(gang, "succeeded", 120)
 
-    assert "because 2 workloads did not start there within 2 s" in told["shun_message"]
+    words = f"because 2 workloads did not start there within {START_SECONDS} s"
+    assert words in told["shun_message"]
     assert (
         "1 node more is in quarantine, as nothing started there lately or no agent is heard" in why
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def a_gang(name: str, count: int, least: int) -> WorkloadSpec:
 
 async def holds(stage: Stage, name: str, pods: int) -> None:
     """Wait until the ledger has so many pods of a workload."""
-    for _ in range(300):
+    for _ in range(1200):
         if await stage.rows.fetchval(ALLOCATED.format(workload_id(TEAM, name))) == pods:
             return
         await asyncio.sleep(0.05)
@@ -69,11 +70,19 @@ async def test_a_gang_follows_its_owner_while_placement_is_killed(
     for name in ("one", "two"):
         await holds(stage, name, 2)
 
-    events = (await stage.get(f"workloads/{workload_id(TEAM, 'one')}/events"))["items"]
-    asked = [one["message"] for one in events if one["type"] == "muster.resize.workload.v1"]
-    assert [3, 6, 2] == [int(one.split()[0]) for one in asked]
+    events: list[dict[str, Any]] = []
+    async with asyncio.timeout(30):  # the read model comes behind the ledger
+        while (asked := _sizes_asked(events)) != [3, 6, 2]:
+            events = (await stage.get(f"workloads/{workload_id(TEAM, 'one')}/events"))["items"]
+            assert len(asked) <= 3, asked
+            await asyncio.sleep(0.1)
     told = [one["message"] for one in events if one["type"] == "muster.workload.resized.v1"]
     assert "3 of 3 pods: its owner asked for this size" in told
+
+
+def _sizes_asked(events: list[dict[str, Any]]) -> list[int]:
+    asked = [one["message"] for one in events if one["type"] == "muster.resize.workload.v1"]
+    return [int(one.split()[0]) for one in asked]
 
 
 @pytest.mark.parametrize(

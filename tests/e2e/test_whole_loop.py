@@ -28,6 +28,8 @@ from tests.support.system import TEAM, Stage, launch
 from tests.support.work import fleet
 
 NODES = 64
+RAISED_SECONDS = 15
+"""Below 1.5 on a quiet machine."""
 
 
 @pytest.fixture(scope="module")
@@ -204,17 +206,17 @@ async def test_why_names_quota_with_numbers_and_a_raised_quota_takes_effect(stag
 
     two = await submit(stage, a_workload("waits", gpus=2, queue="small"))
     await stage.reaches(two, "queued")
-    why = await wait_for_reason(stage, two)
+    why = await wait_for_quota(stage, two)
     limits["gpu_milli"] = 6_000
     await stage.put("queues/small", queue)
 
-    assert why["reason"] == "WaitingForQuota"
     assert "4" in why["message"]
-    await stage.reaches(two, "running", 1.5)
+    await stage.reaches(two, "running", RAISED_SECONDS)
 
 
-async def wait_for_reason(stage: Stage, one: str) -> dict[str, Any]:
-    async with asyncio.timeout(10):
-        while not (why := await stage.get(f"workloads/{one}/why")).get("reason"):
+async def wait_for_quota(stage: Stage, one: str) -> dict[str, Any]:
+    """What is told once quota has refused it; before that it has another reason."""
+    async with asyncio.timeout(60):
+        while (why := await stage.get(f"workloads/{one}/why")).get("reason") != "WaitingForQuota":
             await asyncio.sleep(0.05)
     return why

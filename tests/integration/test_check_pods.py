@@ -156,9 +156,9 @@ async def test_gpus_are_held_and_the_binder_was_never_told(planted: Planted):
 
 async def test_a_release_before_the_end_of_the_pods_counts_though_they_end(planted: Planted):
     """Seen once it is proof; what is only a difference goes away with the pods."""
+    planted.database.execute(LETS_GO, GONE, HELD + "'queued'")  # before: it takes its time
     for rank in range(2):
-        await planted.run(a_pod(rank, seconds=1.0), f"n{rank}")
-    planted.database.execute(LETS_GO, GONE, HELD + "'queued'")
+        await planted.run(a_pod(rank, seconds=2.0), f"n{rank}")
 
     told = await planted.found(settle_seconds=8.0)
 

@@ -76,6 +76,13 @@ async def ask_for_mig(kafka: str, prefix: str, node: str, left_ms: int) -> None:
     await publisher.close()
 
 
+def switched_and_failed(facts: list[Wire]) -> bool:
+    """Whether a GPU was switched, and a GPU and a node are told to have failed."""
+    nodes = [one.node for one in facts if isinstance(one, NodeInventoryReported)]
+    mig = any(one.name.startswith("a100-0") and one.gpus[1].mig for one in nodes)
+    return mig and sum(isinstance(one, GpuHealthReported) for one in facts) >= 2
+
+
 async def ready(session: aiohttp.ClientSession) -> None:
     async with asyncio.timeout(30):
         while True:
@@ -101,18 +108,23 @@ async def test_a_fleet_tells_all_its_nodes_its_use_and_its_failures(
         "MUSTER_CLUSTER_URL": "",
     }
     command = [sys.executable, "-m", "shared.simulator.fleet"]
+    started = time.monotonic()
     process = subprocess.Popen(command, env=environment)
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
             await ready(session)
-            started = time.monotonic()
             await session.post("/v1/nodes/h100-0003/gpus/2/fail")
             await session.post("/v1/nodes/a100-0001/down")
             await ask_for_mig(kafka, topic_prefix, "a100-0002", 60_000)
             await ask_for_mig(kafka, topic_prefix, "a100-0003", -60_000)
             await asyncio.sleep(3)
-        facts = await read_all(kafka, topic_prefix, NODE_FACTS)
-        usage = await read_all(kafka, topic_prefix, USAGE_FACTS)
+        async with asyncio.timeout(40):
+            facts = await read_all(kafka, topic_prefix, NODE_FACTS)
+            while not switched_and_failed(facts):
+                await asyncio.sleep(0.1)
+                facts = await read_all(kafka, topic_prefix, NODE_FACTS)
+            while len(usage := await read_all(kafka, topic_prefix, USAGE_FACTS)) <= 50:
+                await asyncio.sleep(0.1)
         seconds = time.monotonic() - started
     finally:
         process.terminate()

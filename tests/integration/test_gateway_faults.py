@@ -27,7 +27,7 @@ async def _published(gateway: Gateway, wanted: set[str]) -> Counter[str]:
     try:
         consumer.assign([TopicPartition(topic, 0)])
         found: Counter[str] = Counter()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not wanted <= set(found):
                 for records in (await consumer.getmany(timeout_ms=200)).values():
                     ids = [dict(record.headers)["ce_id"] for record in records]
@@ -67,7 +67,7 @@ async def test_cut_connections_cost_503_at_most_and_nothing_accepted_is_lost(
         reply = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
         return reply.status == 202
 
-    assert await until(recovered, 5)
+    assert await until(recovered)
     kept = set(database.execute("SELECT workload_id FROM gateway.accepted_request").split())
     published = await _published(gateway, kept)
     epochs = int(database.execute("SELECT max(epoch) FROM gateway.lease_history").strip())

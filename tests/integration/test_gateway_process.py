@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from deploy.local.processes import free_port
 from services.gateway.documents.keys import mint
 from services.gateway.projection.projection import Projection
 from shared.adapters.kafka.topics import create_topics
@@ -30,7 +31,10 @@ from shared.events.registry import NAME_BY_TYPE
 from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import Unit
 from tests.fixtures.servers import Database
-from tests.support.gateway import SPEC, free_port, until
+from tests.support.gateway import SPEC, until
+
+AT_ONCE_SECONDS = 15
+"""Who waits for the lease waits for ever; this is for a busy machine."""
 
 
 class Process:
@@ -114,7 +118,7 @@ async def _published(process: Process, wanted: set[str]) -> list[str]:
     try:
         consumer.assign([TopicPartition(topics.SUBMISSION_COMMANDS.on_broker(prefix), 0)])
         found: list[str] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not wanted <= set(found):
                 for records in (await consumer.getmany(timeout_ms=200)).values():
                     found += [record.key.decode() for record in records]
@@ -169,7 +173,7 @@ async def test_a_process_without_its_lease_is_not_ready_and_ends_at_once_when_as
 
     assert (ready, code) == (False, 0)
     assert (status, retry_after) in ((404, None), (503, "1"))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < AT_ONCE_SECONDS
 
 
 async def _lives(process: Process, http: aiohttp.ClientSession) -> bool:
@@ -295,7 +299,7 @@ async def test_a_second_gateway_of_one_slot_ends_and_names_the_first(process: Pr
             *command, env=environment, stderr=asyncio.subprocess.PIPE
         )
 
-        _, said = await asyncio.wait_for(second.communicate(), 20)
+        _, said = await asyncio.wait_for(second.communicate(), 60)
 
         assert process.running is not None
         assert 1 == second.returncode, said

@@ -51,7 +51,8 @@ from tests.support.kafka_access import (
     wrong_password,
 )
 
-CLEAR_ERROR_SECONDS = 8.0
+CLEAR_ERROR_SECONDS = 20.0
+"""Below eight on a quiet machine; without a clear error a client goes on trying."""
 
 
 @pytest.fixture
@@ -220,7 +221,7 @@ async def test_rules_that_nobody_wants_any_more_go(secured_kafka: LocalKafka, pr
 
 
 async def _until_known(administration: Administration, *names: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         while not all(_rule(name) in administration.found(name=name) for name in names):
             await asyncio.sleep(0.02)
 

@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from deploy.local import kafka_jars, postgres
 from deploy.local.kafka import LocalKafka
 from deploy.local.postgres import LocalPostgres
-from deploy.local.processes import LocalError, descendants, running
+from deploy.local.processes import LocalError, descendants, running, wait_until
 from tests.fixtures.shared_folder import mark
 
 
@@ -70,6 +70,8 @@ def test_a_database_that_recovers_is_waited_for_however_long(
     recovers = server.recovers
 
     def until_promoted() -> bool:
+        if not asked:  # half a second after the start it may not even answer that it recovers
+            wait_until(recovers, seconds=60, what="the recovery to begin")
         asked.append(recovers())
         if len(asked) == 3:
             (data / "promote").touch(mode=0o644)

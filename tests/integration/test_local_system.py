@@ -41,7 +41,7 @@ def folder() -> Iterator[Path]:
 def system(folder: Path) -> Iterator[LocalSystem]:
     system = LocalSystem(folder, services=TINY, overrides={"gateway": {"MUSTER_SPEED": "7"}})
     system.start()
-    system.wait_ready(20)
+    system.wait_ready(60)
     yield system
     system.discard()
 
@@ -60,7 +60,7 @@ def test_a_killed_service_is_started_again_on_its_port(system: LocalSystem):
     pid, url = system.pid("first"), system.url("first")
 
     system.kill("first")
-    wait_until(lambda: system.ready("first"), seconds=10, what="the restart")
+    wait_until(lambda: system.ready("first"), seconds=40, what="the restart")
 
     assert system.pid("first") != pid
     assert system.url("first") == url
@@ -84,8 +84,8 @@ def test_killed_servers_come_back_with_their_data(system: LocalSystem):
 
     system.kill("postgres")
     system.kill("kafka")
-    wait_until(system.postgres.answers, seconds=20, what="the database")
-    wait_until(system.kafka.answers, seconds=40, what="the broker")
+    wait_until(system.postgres.answers, seconds=40, what="the database")
+    wait_until(system.kafka.answers, seconds=60, what="the broker")
 
     assert system.postgres.execute("SELECT count(*) FROM kept", database="muster") == "0"
 
@@ -93,8 +93,8 @@ def test_killed_servers_come_back_with_their_data(system: LocalSystem):
 def test_a_postmaster_killed_alone_comes_back(system: LocalSystem):
     os.kill(system.pid("postgres") or 0, signal.SIGKILL)
 
-    wait_until(lambda: system.restarts("postgres") > 0, seconds=5, what="the restart")
-    wait_until(system.postgres.answers, seconds=20, what="the database")
+    wait_until(lambda: system.restarts("postgres") > 0, seconds=40, what="the restart")
+    wait_until(system.postgres.answers, seconds=40, what="the database")
 
 
 def test_a_stopped_system_leaves_nothing(system: LocalSystem, folder: Path):
@@ -155,7 +155,7 @@ def test_a_process_that_keeps_dying_is_started_ever_more_slowly(tmp_path: Path):
     keeper = Keeper(program, told.append)
 
     keeper.start()
-    wait_until(lambda: keeper.restarts >= 3, seconds=10, what="three restarts")
+    wait_until(lambda: keeper.restarts >= 3, seconds=40, what="three restarts")
     keeper.stop()
 
     delays = [line.split()[-2] for line in told if "ended" in line]
@@ -170,7 +170,7 @@ def test_the_table_names_every_process_once():
 
 
 def _settings(system: LocalSystem, name: str) -> dict[str, str]:
-    with urllib.request.urlopen(system.url(name), timeout=5) as answer:
+    with urllib.request.urlopen(system.url(name), timeout=30) as answer:
         settings: dict[str, str] = json.load(answer)
     return settings
 
@@ -181,7 +181,7 @@ def _marked(folder: Path) -> list[int]:
 
 def _supervise(folder: Path) -> subprocess.Popen[bytes]:
     process = subprocess.Popen([sys.executable, "-c", SUPERVISE, str(folder)])
-    wait_until(lambda: supervisor.is_up(folder), seconds=10, what="the supervisor to begin")
+    wait_until(lambda: supervisor.is_up(folder), seconds=40, what="the supervisor to begin")
     wait_until(lambda: _runs_in(folder, process.pid), seconds=60, what="the system to start")
     return process
 

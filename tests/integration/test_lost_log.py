@@ -21,7 +21,9 @@ from tests.support.chain import Chain
 from tests.support.lost_log import recreate, trim
 
 TOPIC = SUBMISSION_COMMANDS.name
-READY_SECONDS = 30
+READY_SECONDS = 60
+NAMED_SECONDS = 40
+"""Below 15 on a quiet machine; most of it is the start of the process."""
 
 
 async def _passed(chain: Chain, count: int) -> None:
@@ -43,7 +45,7 @@ async def test_what_was_acknowledged_after_a_topic_was_made_again_is_consumed(
     await chain.feed(30, count=20)
 
     chain.start("admission")
-    await chain.settled(wanted=50, seconds=20)
+    await chain.settled(wanted=50)
 
     assert "ok" == await chain.verdict(50)
     assert "20" == _stored(chain, "next_offset")
@@ -111,7 +113,7 @@ async def test_a_database_from_a_backup_is_told_before_it_decides_anything(chain
     assert f"\n{facts} {newest}" in told
     assert (20, 10) == (len(before), len(restored))
     assert ", which is older than the log; bring the database forward" in told
-    assert seconds < 15, told
+    assert seconds < NAMED_SECONDS, told
 
 
 async def test_an_offset_of_before_ids_adopts_the_id_and_goes_on(chain: Chain) -> None:
@@ -120,7 +122,9 @@ async def test_an_offset_of_before_ids_adopts_the_id_and_goes_on(chain: Chain) -
     chain.database.execute("UPDATE admission.consumer_offset SET topic_id = NULL")
 
     chain.start("admission")
-    await chain.settled(wanted=11, seconds=5)
+    async with asyncio.timeout(READY_SECONDS):
+        while not _stored(chain, "topic_id"):
+            await asyncio.sleep(0.2)
     adopted = _stored(chain, "topic_id"), _stored(chain, "next_offset")
     await chain.feed(10, count=10)
     await chain.settled(wanted=20)
@@ -150,7 +154,7 @@ async def test_a_topic_that_has_another_id_is_not_read_on(
 
     monkeypatch.setattr(reading, "topic_id", another)
     with pytest.raises(Transient, match="was deleted and made again"):
-        await subscription.poll(1, 5)
+        await subscription.poll(1, 30)
     await subscription.close()
 
 
@@ -167,7 +171,7 @@ async def test_a_topic_that_is_not_there_any_more_ends_the_reading(
     client.delete_topics([name])[name].result(10)
 
     with pytest.raises(Transient, match=r"no topic .* any more; .*muster-ops recover kafka"):
-        await subscription.poll(1, 10)
+        await subscription.poll(1, 30)
     await subscription.close()
 
 

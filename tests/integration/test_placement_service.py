@@ -42,8 +42,10 @@ from tests.support.placement_driver import (
 )
 from tests.support.placement_ledger import sums_agree
 
+pytestmark = pytest.mark.timeout(300)
 NODES, GPUS, WORKLOADS = 4, 8, 60
-SECONDS_MAX = 60
+SECONDS_MAX = 200
+"""The process is started up to nine times."""
 KILLS = (
     "unit.before_commit:0.1:kill",
     "unit.after_commit:0.1:kill",

@@ -34,7 +34,7 @@ async def test_the_second_process_of_a_slot_ends_and_names_the_first(chain: Chai
     await chain.settled(wanted=20)
 
     second = chain.start("admission", stderr=subprocess.PIPE)
-    _, said = await asyncio.to_thread(second.communicate, timeout=20)
+    _, said = await asyncio.to_thread(second.communicate, timeout=60)
 
     assert 1 == second.returncode
     assert said.startswith("slot admission-a is held by another process, pid ")
@@ -53,7 +53,7 @@ async def test_a_killed_process_is_followed_by_the_next_of_its_slot_at_once(chai
 
     chain.start("admission", lease=60.0)
     await chain.feed(20, count=20)
-    await chain.settled(wanted=40, seconds=15)
+    await chain.settled(wanted=40)  # before its lease is over
 
     assert "ok" == await chain.verdict(40)
 
@@ -74,7 +74,7 @@ async def test_nothing_is_lost_or_doubled_by_kills(chain: Chain, failpoint: str)
     for _ in range(4):
         process = chain.start("admission", failpoints=failpoint)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=6)
+            process.wait(timeout=6 if deaths else 30)
             deaths += 1
         process.kill()
         process.wait()
@@ -90,17 +90,17 @@ async def _zombie(chain: Chain, *switches: str) -> None:
 
     The standby is slow to read, so that only the epoch stands between the sleeper and the rows.
     """
-    before_commit = "unit.before_commit:1:sleep=1"
+    before_commit = "unit.before_commit:1:sleep=2"
     holder = chain.start("admission", *switches, lease=1.5, failpoints=before_commit)
     await chain.epoch_after(0)
-    await asyncio.sleep(2)
+    await asyncio.sleep(3)
     await chain.feed(count=20)
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(1.2)
     holder.send_signal(signal.SIGSTOP)
     first = chain.epoch()
-    chain.start("admission", *switches, slot="b", failpoints="loop.polled:1:sleep=6")
+    chain.start("admission", *switches, slot="b", failpoints="loop.polled:1:sleep=10")
     await chain.epoch_after(first)
-    await asyncio.sleep(1)  # the sleep before the commit is over when the holder goes on
+    await asyncio.sleep(2)  # the sleep before the commit is over when the holder goes on
     holder.send_signal(signal.SIGCONT)
     chain.start("quota")
     await chain.settled(wanted=20)
@@ -129,7 +129,10 @@ async def _replay(chain: Chain, *switches: str) -> str:
     first.wait()
     chain.database.execute("UPDATE admission.consumer_offset SET next_offset = 0")
     chain.start("admission", *switches)
-    await asyncio.sleep(4)
+    async with asyncio.timeout(60):
+        while "200" != chain.database.execute("SELECT next_offset FROM admission.consumer_offset"):
+            await asyncio.sleep(0.1)
+    await asyncio.sleep(2)
     return await chain.verdict(wanted=200)
 
 
@@ -159,7 +162,7 @@ async def test_an_offset_committed_first_is_seen_to_lose(chain: Chain) -> None:
     chain.start("quota")
     await chain.feed()
     process = chain.start("admission", "offset_first", failpoints="offset.first:1:kill")
-    process.wait(timeout=20)
+    process.wait(timeout=60)
     chain.start("admission", "offset_first")
     await chain.settled(seconds=10)
 

@@ -99,7 +99,7 @@ async def test_every_basis_is_scored_once_also_by_a_gateway_that_was_not_asked(
         name: basis for name, basis in bases.items() if name != "promised"
     }
     async with running_gateway(kafka, url, topic_prefix) as gateway:
-        at_ms = int(time.time() * 1000) + MINUTE_MS
+        at_ms = now_ms + 2 * MINUTE_MS  # after all was told, however slow the gateways were
         starts = [
             fact
             for name, (team, _) in asked.items()
@@ -113,9 +113,9 @@ async def test_every_basis_is_scored_once_also_by_a_gateway_that_was_not_asked(
     assert {basis: before[basis][0] + 1 for basis in BASES_OF_STARTS} == {
         basis: scored(basis)[0] for basis in BASES_OF_STARTS
     }
-    assert 58 < late["promise"] < 100, "a minute after it was told, which was for a second later"
+    assert 0 < late["promise"] < 120, "it was told for the next moment"
     for basis in ("queue and size", "queue", "expected ends"):
-        assert 500 < late[basis] < 545, f"{basis}: nine minutes before the ten that were told"
+        assert 475 < late[basis] < 485, f"{basis}: eight minutes before the ten that were told"
 
 
 async def test_of_two_gateways_one_scores_and_what_never_starts_is_forgotten(database: Database):

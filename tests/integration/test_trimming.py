@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 import structlog
 
+from deploy.local.processes import free_port
 from services.gateway.app.trims import gateway_trims
 from services.gateway.projection.projection import Projection
 from services.placement.state.retention import placement_trims
@@ -21,7 +22,6 @@ from shared.ports.kafka_access import KafkaAccess
 from shared.runtime import trimming
 from shared.runtime.trimming import DAY_MS, trim
 from tests.fixtures.servers import Database
-from tests.support.gateway import free_port
 
 NOW_MS = 1_700_000_000_000
 EVENT, REQUEST, WORKLOAD, PREEMPTION, USAGE, WORK_CLASSES = gateway_trims(

@@ -99,6 +99,7 @@ class KubeWorld:
                 wait_until, lambda: not self._node_is_ready(name), seconds=SECONDS, what="NotReady"
             )
             self._patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {MANAGED: None}}})
+            await asyncio.to_thread(simulator_has_heard, self._kube)
         await asyncio.sleep(NOTICE_SECONDS)
 
     async def limit(self, namespace, pods_max):
@@ -161,9 +162,7 @@ class KubeWorld:
             )
 
     def _node_is_ready(self, name: str) -> bool:
-        with self._kube.client() as admin:
-            conditions = admin.demand("GET", f"/api/v1/nodes/{name}")["status"]["conditions"]
-        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        return node_is_ready(self._kube, name)
 
     def _patch(self, path: str, body: dict[str, Any]) -> None:
         with self._kube.client() as admin:
@@ -180,8 +179,31 @@ class KubeWorld:
 
 
 NOT_READY = "kwok.muster.dev/not-ready"
+ASKED = node_name(63)
 HEARD = {"metadata": {"labels": {MANAGED: "simulated"}, "annotations": {NOT_READY: None}}}
 SLOW_STOP = "kwok.muster.dev/slow-stop"
+
+
+def node_is_ready(kube: KubeCluster, name: str) -> bool:
+    with kube.client() as admin:
+        conditions = admin.demand("GET", f"/api/v1/nodes/{name}")["status"]["conditions"]
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def simulator_has_heard(kube: KubeCluster) -> None:
+    """Return when it has seen what was written of nodes before: it does what is written now.
+
+    It hears of nodes in the order in which they change.
+    """
+    path = f"/api/v1/nodes/{ASKED}"
+    for text, ready in (("yes", False), (None, True)):
+        with kube.client() as admin:
+            admin.demand("PATCH", path, {"metadata": {"annotations": {NOT_READY: text}}})
+        wait_until(
+            lambda ready=ready: node_is_ready(kube, ASKED) == ready,  # type: ignore[misc]
+            seconds=SECONDS,
+            what=f"{ASKED} to be {'Ready' if ready else 'NotReady'}",
+        )
 
 
 def pod_path(pod) -> str:

@@ -78,6 +78,11 @@ def running(pods):
     return [one for one in pods if one["status"].get("phase") == "Running"]
 
 
+def started(pods):
+    """Those that run, and those that have run already."""
+    return [one for one in pods if one["status"].get("phase") in ("Running", "Succeeded")]
+
+
 def names_of(pods):
     return {one["metadata"]["name"] for one in pods}
 

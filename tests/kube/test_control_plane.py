@@ -6,6 +6,7 @@ import pytest
 
 from deploy.kube.nodes import node_name
 from deploy.local.processes import wait_until
+from tests.kube.kube_world import simulator_has_heard
 
 SECONDS = 30
 DEVICE_PLUGIN_NODE = node_name(0)
@@ -180,12 +181,12 @@ def test_a_node_is_not_ready_while_it_is_told_to_be(admin):
     wait_until(lambda: ready_of(admin, node_name(63)) == "True", seconds=SECONDS, what="Ready")
 
 
-def test_nothing_happens_to_the_pods_of_a_dead_node(admin, pods):
+def test_nothing_happens_to_the_pods_of_a_dead_node(kube, admin, pods):
     dead = node_name(60)
     admin.demand(
         "PATCH", f"/api/v1/nodes/{dead}", {"metadata": {"labels": {"kwok.muster.dev/node": None}}}
     )
-    time.sleep(1)
+    simulator_has_heard(kube)
     pods.bound(node=dead, name="q")
     pods.bound()
     pods.wait_for("Running")

@@ -36,6 +36,7 @@ async def test_only_ours_that_are_being_deleted_there_go_by_force(acting, kube):
     with kube.client() as admin:
         a_pod_of_others(admin, dead)
     acting.actuator.evict(key, 1)
+    await world.until("gang-1-0", lambda pod: pod is None)
     await asyncio.sleep(STUCK_SECONDS)
     stuck = {pod.name: (pod.node, pod.deleting) for pod in (await world.pods()).values()}
 

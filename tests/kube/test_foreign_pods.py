@@ -121,10 +121,12 @@ async def test_a_pod_that_is_ours_no_more_is_left_and_its_gang_ends_as_robbed(
             admin.demand("PATCH", f"{PATH}/{second}", {"metadata": {"labels": change}})
             fact = await acting.told(PodsFinished)
             acting.actuator.close((name, 1))
+            async with asyncio.timeout(SECONDS):
+                while uid_of(admin, first):
+                    await asyncio.sleep(0.1)
             await asyncio.sleep(4 * GRACE_MS / 1000)
 
             assert (fact.succeeded, fact.cause) == (False, FailureCause.TAKEN_AWAY)
             assert uid_of(admin, second) == uid
-            assert uid_of(admin, first) is None
         finally:
             remove(admin, second)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_seven_faults_leave_no_gang_in_part_and_nothing_doubled(kube):
     options = ["--rounds", "7", "--seed", "1", "--outage", "5", "--cluster", str(kube.folder)]
 

@@ -46,7 +46,7 @@ async def test_a_gang_has_exactly_the_devices_of_the_ledger_and_its_claims_go_wi
 
 async def _devices(world: World, one: str, rank: int) -> list[str]:
     """The UUIDs that its container was given."""
-    return sorted((await world.logs(one, rank)).strip().split(","))
+    return sorted((await world.written(one, rank)).strip().split(","))
 
 
 async def _of_ledger(world: World, one: str, rank: int) -> list[str]:

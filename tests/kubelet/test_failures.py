@@ -103,7 +103,7 @@ async def test_a_pod_that_a_kubelet_refuses_is_placed_again_and_its_node_rests(
             await world.by_kafka(a_workload(name, UNTIL_TOLD, gpus=GPUS)) for name in ("a", "b")
         ]
         await world.eventually(lambda: _refused(world, both), what="a pod to be refused")
-        node = await world.get(f"nodes/{COUNTED[0]}")
+        await world.eventually(lambda: _rests(world, COUNTED[0]), what="its node to rest")
         admin.demand("DELETE", foreign, {"gracePeriodSeconds": 1})
     refused = await _refused(world, both)
     [other] = {*both} - {refused}
@@ -118,7 +118,11 @@ async def test_a_pod_that_a_kubelet_refuses_is_placed_again_and_its_node_rests(
         (found["state"], found["attempt"]) for found in ended
     ], ended
     assert COUNTED[1] == pod["spec"]["nodeName"]
-    assert "its kubelet refused a pod" in node["shun_message"]
+
+
+async def _rests(world: World, node: str) -> bool:
+    """Whether it is told that a node rests, and why."""
+    return "its kubelet refused a pod" in (await world.get(f"nodes/{node}"))["shun_message"]
 
 
 def _foreign(node: str) -> dict[str, Any]:

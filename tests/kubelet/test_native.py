@@ -58,7 +58,7 @@ async def test_an_indexed_job_runs_on_real_nodes_and_completes(world: World) -> 
             what="the pods to run",
         )
         (work,) = {pod["metadata"]["labels"]["muster.dev/workload"] for pod in world.all_pods()}
-        written = [await world.logs(work, rank) for rank in range(RANKS)]
+        written = [await world.written(work, rank) for rank in range(RANKS)]
         await world.go(work, RANKS)
         await world.eventually(
             lambda: status().get("succeeded") == RANKS, what="the job to complete"

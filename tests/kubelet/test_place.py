@@ -12,7 +12,7 @@ from deploy.kubelets.place import LINKS, take_place
 from deploy.local.processes import MARK, wait_until
 
 pytestmark = [pytest.mark.kubelet, pytest.mark.usefixtures("nodes_can_run")]
-SECONDS = 10
+SECONDS = 40
 
 
 def test_a_place_leaves_no_cable_though_the_network_at_its_other_end_is_still_there(

@@ -34,7 +34,7 @@ async def test_placement_knows_the_gpus_by_the_names_that_the_containers_have(
     disputed = await world.rows.fetch(
         "SELECT node FROM placement.node_devices WHERE body::json->>'disputed' <> '{}'"
     )
-    written = {rank: (await world.logs(one, rank)).strip().split(",") for rank in range(2)}
+    written = {rank: (await world.written(one, rank)).strip().split(",") for rank in range(2)}
     owners = {pod["metadata"]["name"]: await _by_pod_resources(world, pod) for pod in pods}
     await world.go(one, ranks=2)
     await world.ended(one)

@@ -172,6 +172,15 @@ class World(Stage):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    async def written(self, one: str, rank: int = 0) -> str:
+        """The same once there is anything: a container runs before it has written."""
+
+        async def some() -> bool:
+            return bool(await self.logs(one, rank))
+
+        await self.eventually(some, what=f"rank {rank} of {one} to write")
+        return await self.logs(one, rank)
+
     async def go(self, one: str, ranks: int = 1) -> None:
         """Let pods that run UNTIL_TOLD go on."""
         calls = (

@@ -33,8 +33,9 @@ QUERIES: Final = {
 OF_ALL: Final = frozenset({"mean temperature", "power in all"})
 GPUS: Final = 8
 CHANGED_CELSIUS: Final = 77
-AGENT_SECONDS_MAX: Final = 2.0
-PROMETHEUS_SECONDS_MAX: Final = 4.0
+AGENT_SECONDS_MAX: Final = 10.0
+PROMETHEUS_SECONDS_MAX: Final = 20.0
+"""Below two and four on a quiet machine."""
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +49,13 @@ def scraped(
     try:
         wait_until(
             lambda: bool(agent.metric("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{")),
-            seconds=30,
+            seconds=90,
             what="an agent that read its GPUs twice",
         )
         found.start()
         wait_until(
             lambda: bool(ask(found, "query", query="DCGM_FI_DEV_FB_USED")["result"]),
-            seconds=30,
+            seconds=90,
             what="the first scrape",
         )
         yield agent, found

@@ -94,7 +94,7 @@ class MonitoringProcess:
 def samples(port: int, *beginnings: str) -> dict[str, float]:
     """Samples of /metrics whose lines begin in one of these ways; none while nobody answers."""
     url = f"http://127.0.0.1:{port}/metrics"
-    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=20) as answer:
         lines = answer.read().decode().splitlines()
         pairs = (line.rsplit(" ", 1) for line in lines if line.startswith(beginnings))
         return {name: float(value) for name, value in pairs}

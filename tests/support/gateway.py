@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
+from deploy.local.processes import free_port
 from services.gateway.app.context import GatewayContext
 from services.gateway.documents.keys import mint
 from services.gateway.process import http_server
@@ -83,14 +83,6 @@ class Gateway:
             body = {"team": team, "flavors": quota}
             reply = await self.call("PATCH", f"/v1/queues/{team}", body)
             assert reply.status == 200, reply.body
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.asynccontextmanager

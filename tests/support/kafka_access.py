@@ -20,7 +20,7 @@ from shared.events.topics import Topic
 from shared.ports.kafka_access import KafkaAccess
 from shared.ports.store import OutboxRow
 
-SECONDS_MAX = 10.0
+SECONDS_MAX = 40.0
 
 
 def wrong_password(access: KafkaAccess) -> KafkaAccess:

@@ -37,6 +37,9 @@ AWAY = (
 )
 INVARIANTS_MIN = 11
 RECOVERY_SECONDS_MAX = 60.0
+MORE_SEEDS = (2, 3)
+TOO_LITTLE = 2
+"""Exit code of a run in which something never happened: it says nothing."""
 TERMINAL = "('succeeded', 'failed', 'cancelled', 'rejected')"
 
 
@@ -129,12 +132,23 @@ def checked(stage: Stage, *more: str) -> str:
 
 
 def run_in_short(test: str, rounds: int) -> None:
-    """Run `tests.e2e.TEST`, a kill test, for some rounds; fails unless it is green."""
+    """Run `tests.e2e.TEST`, a kill test, for some rounds; fails unless it is green.
+
+    On a busy machine something may never happen that must: then another seed has its turn.
+    """
+    done = _ran(test, rounds, 1)
+    for seed in MORE_SEEDS:
+        if done.returncode == TOO_LITTLE:
+            done = _ran(test, rounds, seed)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+
+
+def _ran(test: str, rounds: int, seed: int) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.e2e.{test}", "--rounds", str(rounds), "--seed", "1"],
+        [sys.executable, "-m", f"tests.e2e.{test}", f"--rounds={rounds}", f"--seed={seed}"],
         check=False,
         capture_output=True,
         text=True,
     )
     print(done.stdout[-4000:])
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-3000:]
+    return done

@@ -14,7 +14,7 @@ from shared.adapters.kafka.topics import create_topics
 from shared.events.topics import Topic
 from shared.ports.kafka_access import KafkaAccess
 
-CHANGE_SECONDS = 10.0
+CHANGE_SECONDS = 40.0
 
 
 async def recreate(access: KafkaAccess, prefix: str, topic: Topic) -> None:

@@ -23,7 +23,7 @@ async def first_records(
     try:
         consumer.assign([TopicPartition(topic.on_broker(settings.topic_prefix), 0)])
         found: list[tuple[dict[str, bytes], Any]] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             while len(found) < count:
                 record = await consumer.getone()
                 found.append((dict(record.headers), json.loads(record.value)))

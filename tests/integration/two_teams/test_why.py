@@ -12,7 +12,7 @@ from shared.events import quotas, topics
 from tests.support import facts as telling
 from tests.support.gateway import Gateway, publish_facts, running_projection, until
 from tests.support.two_teams import (
-    HOUR,
+    LASTS,
     START,
     budget_told,
     queue_of,
@@ -33,8 +33,8 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
         queued("w4", after=5),
         queued("w6", after=9),
         queued("w5", after=9),
-        refused("w6"),
         refused("w5", promised_start_ms=START),
+        refused("w6"),  # what is waited for comes last
     ]
 
     async with running_projection(gateway.settings):
@@ -72,7 +72,7 @@ async def test_one_who_waits_is_told_his_place_his_limits_and_who_ends_next(gate
     assert 0 == levels["all"]["available"]["gpu_milli"]
     assert ([], ["gpu_milli"]) == (levels["red"]["lacks"], levels["all"]["lacks"])
     ends = [one["ends_at_ms"] for one in why["frees_next"]]
-    assert [START + 50 + HOUR * 1000, START + 100 + HOUR * 1000] == ends
+    assert [START + 50 + LASTS * 1000, START + 100 + LASTS * 1000] == ends
     assert ["", "n-w1"] == [one["workload"]["name"] for one in why["frees_next"]]
     assert 8000 == why["frees_next"][0]["charge"]["gpu_milli"]
     assert 404 == hidden.status
@@ -235,7 +235,8 @@ async def test_who_must_borrow_is_told_for_whose_debt_others_of_his_priority_go_
 
         async def told():  # the facts are of three topics, and both run for its share
             turn = (await gateway.call("GET", "/v1/workloads/w3/why", key=red)).body.get("turn")
-            return turn if turn and turn["share_millionths"] == 500_000 else None
+            whole = turn and turn["share_millionths"] == 500_000 and turn["debt_told_at_ms"]
+            return turn if whole else None
 
         turn = await until(told)
         higher = (await gateway.call("GET", "/v1/workloads/w5/why", key=red)).body

@@ -230,13 +230,13 @@ async def test_work_that_runs_again_is_told_of_its_last_eviction_and_who_waits_w
         ),
     ]
 
-    async def told(workload: str, known: str):
+    async def told(workload: str, *known: str):
         body = (await gateway.call("GET", f"/v1/workloads/{workload}/why", key=red)).body
-        return body if known in str(body) else None
+        return body if all(one in str(body) for one in known) else None
 
     async with running_projection(gateway.settings):
         await publish_facts(gateway.settings, facts, source="a", at_ms=START)
-        moved = await until(lambda: told("w1", "'state': 'running'"))
+        moved = await until(lambda: told("w1", "'state': 'running'", "'note': 'new fans'"))
         waits = await until(lambda: told("w2", "Closed: "))
 
     assert ("drained", text, "new fans") == tuple(
