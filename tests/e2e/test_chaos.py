@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +67,11 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
 
 
 @pytest.fixture
-async def stage(system: LocalSystem) -> AsyncIterator[Stage]:
-    stage = Stage(system)
-    await stage.connect()
+async def stage(stage: Stage) -> Stage:
+    """With an organisation and its nodes."""
     await stage.organise()
     await stage.until("SELECT count(*) FROM placement.node", NODES, 60)
-    yield stage
-    await stage.disconnect()
+    return stage
 
 
 async def chaos(system: LocalSystem, *arguments: str) -> tuple[int, str, str]:

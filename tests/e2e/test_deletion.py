@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,11 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
 
 
 @pytest.fixture
-async def stage(system: LocalSystem) -> AsyncIterator[Stage]:
-    stage = Stage(system)
-    await stage.connect()
+async def stage(stage: Stage) -> Stage:
+    """With an organisation and its nodes."""
     await stage.organise()
     await stage.nodes(list(fleet(2)))
-    yield stage
-    await stage.disconnect()
+    return stage
 
 
 def a_workload(name: str, queue: str) -> WorkloadSpec:

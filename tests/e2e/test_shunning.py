@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +35,11 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
 
 
 @pytest.fixture
-async def stage(system: LocalSystem) -> AsyncIterator[Stage]:
-    stage = Stage(system)
-    await stage.connect()
+async def stage(stage: Stage) -> Stage:
+    """With an organisation and its nodes."""
     await stage.organise()
     await stage.nodes(list(fleet(NODES)))
-    yield stage
-    await stage.disconnect()
+    return stage
 
 
 async def submit(stage: Stage, name: str, image: str, **more: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,11 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSystem]:
 
 
 @pytest.fixture
-async def stage(system: LocalSystem) -> AsyncIterator[Stage]:
-    stage = Stage(system)
-    await stage.connect()
+async def stage(stage: Stage) -> Stage:
+    """With an organisation and its nodes."""
     await stage.organise()
     await stage.nodes(list(fleet(NODES)))
-    yield stage
-    await stage.disconnect()
+    return stage
 
 
 def a_workload(name: str, gpus: int = 1, pods: int = 1, **more: Any) -> WorkloadSpec:
