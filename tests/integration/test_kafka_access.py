@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from dataclasses import replace
 
@@ -58,13 +59,24 @@ CLEAR_ERROR_SECONDS = 20.0
 @pytest.fixture
 async def prefix(secured_kafka: LocalKafka, topic_prefix: str) -> str:
     """Topics with one record each, under the rules of the table."""
-    administrator = secured_kafka.administrator
-    await create_topics(administrator, topic_prefix, TOPICS)
-    await make_grants_so(administrator, grants(topic_prefix))
-    names = [one.on_broker(topic_prefix) for one in TOPICS]
-    letters = [name + DEAD_LETTER_SUFFIX for name in names]
-    assert len(await may_write(administrator, names + letters)) == 2 * len(TOPICS)
+    await make_table(secured_kafka, topic_prefix)
     return topic_prefix
+
+
+@pytest.fixture(scope="module")
+def asked_prefix(secured_kafka: LocalKafka) -> str:
+    """The same, for those that ask who may do what and change no rule."""
+    prefix = f"asked-{os.getpid()}"
+    asyncio.run(make_table(secured_kafka, prefix))
+    return prefix
+
+
+async def make_table(broker: LocalKafka, prefix: str) -> None:
+    await create_topics(broker.administrator, prefix, TOPICS)
+    await make_grants_so(broker.administrator, grants(prefix))
+    names = [one.on_broker(prefix) for one in TOPICS]
+    letters = [name + DEAD_LETTER_SUFFIX for name in names]
+    assert len(await may_write(broker.administrator, names + letters)) == 2 * len(TOPICS)
 
 
 async def a_team(broker: LocalKafka, prefix: str, team: str) -> KafkaAccess:
@@ -81,34 +93,34 @@ async def a_team(broker: LocalKafka, prefix: str, team: str) -> KafkaAccess:
 
 @pytest.mark.parametrize("role", KAFKA_ROLES)
 async def test_a_user_writes_and_reads_what_the_table_says(
-    secured_kafka: LocalKafka, prefix: str, role: str
+    secured_kafka: LocalKafka, asked_prefix: str, role: str
 ):
-    names = [one.on_broker(prefix) for one in TOPICS]
+    names = [one.on_broker(asked_prefix) for one in TOPICS]
     service = role.replace("-", "_")
     writes = {
-        one.on_broker(prefix)
+        one.on_broker(asked_prefix)
         for one in TOPICS
         if role == one.producer or (role == "operator" and one.consumers)
     }
     if role == "fleet":
-        writes = {NODE_FACTS.on_broker(prefix), USAGE_FACTS.on_broker(prefix)}
+        writes = {NODE_FACTS.on_broker(asked_prefix), USAGE_FACTS.on_broker(asked_prefix)}
     if role == "cluster-watcher":
-        writes = {NODE_FACTS.on_broker(prefix)}
+        writes = {NODE_FACTS.on_broker(asked_prefix)}
     reads = {
-        one.on_broker(prefix)
+        one.on_broker(asked_prefix)
         for one in TOPICS
         if service in one.consumers or role in ("operations", "operator")
     }
     one_count = service not in {"gateway", "node_agent"}
     reads |= {
-        one.on_broker(prefix)
+        one.on_broker(asked_prefix)
         for one in TOPICS
         if one.producer == service and (one_count or one in AUDIT_FACTS.values())
     }
     if role == "cluster-watcher":
         reads |= writes
     if role == "fleet":
-        reads = {AGENT_COMMANDS.on_broker(prefix)}
+        reads = {AGENT_COMMANDS.on_broker(asked_prefix)}
 
     written = await may_write(secured_kafka.access(role), names)
     read = await may_read(secured_kafka.access(role), names)
@@ -118,9 +130,9 @@ async def test_a_user_writes_and_reads_what_the_table_says(
 
 @pytest.mark.parametrize("role", KAFKA_ROLES)
 async def test_dead_letters_are_written_by_those_who_read_the_topic(
-    secured_kafka: LocalKafka, prefix: str, role: str
+    secured_kafka: LocalKafka, asked_prefix: str, role: str
 ):
-    letters = {one.on_broker(prefix) + DEAD_LETTER_SUFFIX: one for one in TOPICS}
+    letters = {one.on_broker(asked_prefix) + DEAD_LETTER_SUFFIX: one for one in TOPICS}
 
     written = await may_write(secured_kafka.access(role), list(letters))
 
