@@ -156,8 +156,7 @@ class SubmittedGroups:
     def _evicted(self, message: Received, fact: workloads.WorkloadEvicted) -> None:
         """The pod that follows a lone one keeps its place, as a group that comes back does."""
         del message
-        key = self._keys.get(fact.workload_id)
-        record = self.by_key.get(key) if key is not None else None
+        record = self._record_of(fact.workload_id)
         owner = self._picture.owner_of_lone(record.key) if record is not None else ""
         if record is not None and owner and record.submitted_at_ms:
             self._vacated.leave(owner, record.submitted_at_ms, self._now_ms)
@@ -179,14 +178,18 @@ class SubmittedGroups:
     def _became(
         self, workload_id: str, state: GroupState, reason: str = "", message: str = ""
     ) -> None:
-        key = self._keys.get(workload_id)
-        record = self.by_key.get(key) if key is not None else None
-        if key is None or record is None or record.state is not GroupState.SUBMITTED:
+        record = self._record_of(workload_id)
+        if record is None or record.state is not GroupState.SUBMITTED:
             return
         record.state, record.reason, record.message = state, reason, message
         record.changed_at_ms = self._now_ms
-        self._changed[key] = None
-        self._mark((key,))
+        self._changed[record.key] = None
+        self._mark((record.key,))
+
+    def _record_of(self, workload_id: str) -> GroupRecord | None:
+        """Of the group that was submitted as this last."""
+        key = self._keys.get(workload_id)
+        return self.by_key[key] if key is not None else None
 
     def _documented(self, message: Received, document: Any) -> None:  # noqa: ANN401  # three alike
         del message

@@ -30,8 +30,7 @@ STOP_SECONDS, START_SECONDS = 2, 1
 SILENT_SECONDS = 45
 NOTICE_SECONDS = 120
 """Between a spot notice and the end of the node, as the fleet tells it."""
-SPOT_SECONDS_MAX, OWN_SECONDS_MAX = 90.0, 15.0
-"""Muster's own are below two on a quiet machine."""
+SPOT_SECONDS_MAX, OWN_SECONDS_MAX = 90.0, 2.0
 REAL = "real-1"
 GROUP = {
     "name": "n",

@@ -13,7 +13,7 @@ from tests.support.at_once import organise, submitted
 from tests.support.killing import checked
 from tests.support.system import Stage, launch
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 20.0
 RESERVATIONS = "SELECT count(*) FROM placement.reservation"
 
 

@@ -89,7 +89,7 @@ async def test_a_node_on_which_nothing_starts_is_shunned_across_a_kill_until_it_
 
     told = await until(shunned)
     for name in names:
-        await stage.reaches(name, "succeeded")
+        await stage.reaches(name, "succeeded", 30)
     stage.system.kill("placement")
     gang = await submit(stage, "gang", "registry.local/d:1", count=NODES, gpu=GpuRequest(count=8))
 

@@ -23,8 +23,8 @@ from tests.support.nvml.boards import h100, t4
 
 Start = Callable[..., AgentProcess]
 TEMPERATURE = "DCGM_FI_DEV_GPU_TEMP{"
-SEEN_SECONDS = 10
-"""An agent reads its GPUs every second; the rest is what a busy machine takes."""
+SEEN_SECONDS = 2
+"""An agent reads its GPUs every second."""
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_stopped_agent_is_told_as_silent_and_nobody_is_while_monitoring_is_awa
     assert silent.silent_ms >= 30_000
     of_usage = f"SELECT count(*) FROM monitoring.inbox WHERE topic = '{USAGE_FACTS.name}'"
     assert database.execute(of_usage).strip() == "0"
-    assert len(reports()) > 20
+    assert len(reports()) > 50
 
 
 def test_reports_that_were_removed_unread_are_no_loss(

@@ -67,7 +67,7 @@ async def test_cut_connections_cost_503_at_most_and_nothing_accepted_is_lost(
         reply = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
         return reply.status == 202
 
-    assert await until(recovered)
+    assert await until(recovered, 5)
     kept = set(database.execute("SELECT workload_id FROM gateway.accepted_request").split())
     published = await _published(gateway, kept)
     epochs = int(database.execute("SELECT max(epoch) FROM gateway.lease_history").strip())

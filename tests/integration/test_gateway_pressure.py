@@ -113,9 +113,6 @@ async def test_an_answer_is_known_in_three_seconds_where_the_database_hangs(
 ):
     key = await gateway.key("red", "member")
     other = await asyncpg.connect(database.url())
-    started = time.monotonic()
-    before = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
-    usual = time.monotonic() - started
 
     async with other.transaction():
         await other.execute("LOCK TABLE gateway.outbox IN ACCESS EXCLUSIVE MODE")
@@ -125,6 +122,6 @@ async def test_an_answer_is_known_in_three_seconds_where_the_database_hangs(
     await other.close()
     after = await gateway.call("POST", "/v1/workloads", SPEC, key=key)
 
-    assert (202, 503, 202) == (before.status, reply.status, after.status)
+    assert (503, 202) == (reply.status, after.status)
     assert int(reply.headers["Retry-After"]) > 0
-    assert seconds < 3 + 4 * usual, (seconds, usual)
+    assert seconds < 3, seconds

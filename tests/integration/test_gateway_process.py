@@ -33,8 +33,7 @@ from shared.ports.store import Unit
 from tests.fixtures.servers import Database
 from tests.support.gateway import SPEC, until
 
-AT_ONCE_SECONDS = 15
-"""Who waits for the lease waits for ever; this is for a busy machine."""
+AT_ONCE_SECONDS = 5
 
 
 class Process:

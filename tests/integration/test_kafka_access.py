@@ -52,8 +52,7 @@ from tests.support.kafka_access import (
     wrong_password,
 )
 
-CLEAR_ERROR_SECONDS = 20.0
-"""Below eight on a quiet machine; without a clear error a client goes on trying."""
+CLEAR_ERROR_SECONDS = 8.0
 
 
 @pytest.fixture

@@ -22,8 +22,7 @@ from tests.support.lost_log import recreate, trim
 
 TOPIC = SUBMISSION_COMMANDS.name
 READY_SECONDS = 60
-NAMED_SECONDS = 40
-"""Below 15 on a quiet machine; most of it is the start of the process."""
+NAMED_SECONDS = 15
 
 
 async def _passed(chain: Chain, count: int) -> None:
@@ -45,7 +44,7 @@ async def test_what_was_acknowledged_after_a_topic_was_made_again_is_consumed(
     await chain.feed(30, count=20)
 
     chain.start("admission")
-    await chain.settled(wanted=50)
+    await chain.settled(wanted=50, seconds=20)
 
     assert "ok" == await chain.verdict(50)
     assert "20" == _stored(chain, "next_offset")

@@ -11,8 +11,8 @@ from standardwebhooks import Webhook
 
 from tests.support.webhooks import KEY, Notifications, Receiver, until
 
-LATE_SECONDS_MAX = 10
-"""Below two on a quiet machine; who waits for the one that hangs waits a second for each event."""
+LATE_SECONDS_MAX = 2
+"""Who waits for the one that hangs waits a second for each event."""
 MOODS = ("down", "error", "busy", "hang", "redirect", "early", "half")
 EVENTS = [f"w{number}" for number in range(20)]
 

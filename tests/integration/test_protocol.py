@@ -53,7 +53,7 @@ async def test_a_killed_process_is_followed_by_the_next_of_its_slot_at_once(chai
 
     chain.start("admission", lease=60.0)
     await chain.feed(20, count=20)
-    await chain.settled(wanted=40)  # before its lease is over
+    await chain.settled(wanted=40, seconds=15)
 
     assert "ok" == await chain.verdict(40)
 

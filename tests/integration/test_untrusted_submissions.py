@@ -33,8 +33,7 @@ from tests.support.untrusted import CORPUS
 from tests.unit.admission.support import a_queue_document, a_team_document
 
 SENT = {name: spec for name, (spec, _) in CORPUS.items() if name != "2 MB"}
-NEIGHBOUR_SECONDS_MAX = 20.0
-"""It took 5.4 at load 12; who waits for poison waits until it is forgotten."""
+NEIGHBOUR_SECONDS_MAX = 5.0
 
 
 @pytest.fixture

@@ -361,7 +361,7 @@ async def test_kills_leave_the_sums_exact_and_nothing_unmeasured(
     print(
         f"{kills} kills: allocated {allocated}, used {used}, unmeasured {unmeasured} ({part:.4%})"
     )
-    assert kills >= seconds // kill_seconds // 2
+    assert kills >= seconds // kill_seconds - 1
     assert unmeasured <= allocated // 1_000
     expected = count * 1_000 * (changes_ms[0] - changes_ms[100])
     assert abs(used - expected) <= expected // 50

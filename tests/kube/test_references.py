@@ -7,8 +7,7 @@ from shared.events.pods import BindRefused, PodsRunning
 from tests.kube.acting import acting_on, pod_of
 from tests.kube.kube_world import RED
 
-NAMED_SECONDS = 5.0
-"""Two by the promise, on a machine with nothing else to do; else a bind is given up after 30."""
+NAMED_SECONDS = 2.0
 NAMES_ALL = {"secrets": ("token",), "volumes": ("data:/data:ro",)}
 
 

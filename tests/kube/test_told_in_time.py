@@ -11,8 +11,7 @@ from shared.events.envelope import workload_id
 from tests.kube.kill_place import placed
 from tests.support.system import TEAM
 
-NAMED_SECONDS = 5.0
-"""Two by the promise, on a machine with nothing else to do; else a bind is given up after 30."""
+NAMED_SECONDS = 2.0
 NAMED_BY_WORK: dict[str, dict[str, Any]] = {
     "Secret": {"secrets": ("nothing",)},
     "PersistentVolumeClaim": {"volumes": ("nothing:/data",)},

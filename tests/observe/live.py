@@ -222,7 +222,7 @@ async def tell_debts(stage: Stage, turn: int) -> None:
     await stage.publish([record(fact, QUOTA_FACTS, "", f"debts-{turn}", at_ms, 0)])
 
 
-def answered(observing: Observing, expression: str, seconds: int = 300) -> list[dict[str, Any]]:
+def answered(observing: Observing, expression: str, seconds: int = 90) -> list[dict[str, Any]]:
     """Series of an expression with at least one number within the last seconds."""
     now = time.time()
     asked = {"query": expression, "start": now - seconds, "end": now, "step": SCRAPE_SECONDS}

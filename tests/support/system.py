@@ -98,7 +98,7 @@ class Stage:
         async with self.api.post(f"/v1/workloads/{workload_id}/{verb}", json=body) as reply:
             assert reply.status == 202, f"{verb}: {reply.status} {await reply.text()}"
 
-    async def reaches(self, workload_id: str, state: str, seconds: float = 60) -> dict[str, Any]:
+    async def reaches(self, workload_id: str, state: str, seconds: float = 15) -> dict[str, Any]:
         """Wait until a workload is in a state; raises TimeoutError with what it is in."""
         deadline = time.monotonic() + seconds
         while (found := await self.get(f"workloads/{workload_id}"))["state"] != state:
