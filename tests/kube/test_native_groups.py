@@ -3,18 +3,13 @@
 The controllers are not here: their objects and the labels of their pods are as they write them.
 """
 
-import os
-
 import pytest
 
 from deploy.kube import nodes
 from tests.kube.malformed_pods import POOL, with_gpus
-from tests.kube.native_place import Place, condition_of, running
-from tests.support.kube_system import launch_on
-from tests.support.system import TEAM, Stage
+from tests.kube.native_place import condition_of, running
 
 pytestmark = pytest.mark.timeout(240)
-SCHEDULER = f"groups-{os.getpid()}"
 SIZE = 4
 HOLDS_NOTHING = "it holds nothing until all are"
 ONLY = nodes.node_name(48)
@@ -147,8 +142,9 @@ def _definition(version, kind):
     }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def definitions(kube):
+    """Before the system, which reads them when it starts."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     kinds = {found[:2] for found in (*KINDS.values(), *IN_ORDER.values())}
     made = [_definition(version, kind) for version, kind in kinds if version != UPSTREAM]
@@ -159,25 +155,6 @@ def definitions(kube):
     with kube.client() as admin:
         for one in made:
             admin.demand("DELETE", f"{path}/{one['metadata']['name']}")
-
-
-@pytest.fixture(scope="module")
-def system(kube, definitions, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("groups") / "system"
-    system = launch_on(kube.folder, folder, instance=SCHEDULER, scheduler_name=SCHEDULER)
-    yield system
-    system.discard()
-
-
-@pytest.fixture
-async def place(system, kube, kube_namespace):
-    stage = Stage(system)
-    await stage.connect()
-    await stage.organise()
-    await stage.put(f"teams/{TEAM}", {"namespace": kube_namespace})
-    await stage.until("SELECT count(*) FROM placement.node", 64, 60)
-    yield Place(kube, kube_namespace, SCHEDULER)
-    await stage.disconnect()
 
 
 def _create(place, name, object_name="g", *, spec=None, kinds=KINDS):

@@ -10,11 +10,10 @@ import pytest
 from deploy.kube import nodes
 from shared.core.model.nouns import GpuChoice, GpuRequest, PodSet, WorkloadKind, WorkloadSpec
 from shared.events.envelope import workload_id
-from tests.fixtures.kube import NODES
 from tests.kube.kube_world import choose_gpus
 from tests.support.killing import checked
 from tests.support.kube_system import launch_on
-from tests.support.system import TEAM, Stage
+from tests.support.system import TEAM
 
 pytestmark = pytest.mark.timeout(400)
 RANKS = 4
@@ -38,17 +37,6 @@ def system(kube, tmp_path, counted_node):
     system = launch_on(kube.folder, tmp_path / "system", instance=INSTANCE)
     yield system
     system.discard()
-
-
-@pytest.fixture
-async def stage(system, kube_namespace):
-    stage = Stage(system)
-    await stage.connect()
-    await stage.organise()
-    await stage.put(f"teams/{TEAM}", {"namespace": kube_namespace})
-    await stage.until("SELECT count(*) FROM placement.node", NODES, 60)
-    yield stage
-    await stage.disconnect()
 
 
 def a_gang():
