@@ -38,6 +38,7 @@ from shared.events.topics import (
 from shared.events.workloads import Wire
 from shared.ports.clock import Clock
 from shared.ports.native import (
+    NativeHeard,
     NativeInterrupted,
     NativeNews,
     NativeNotice,
@@ -74,10 +75,11 @@ class NativeHandler:
         self._pool_labels, self._gone_ms = tuple(pool_labels), gone_ms
         self._noticing = Noticing(notices, self._is_timely)
         self._following: asyncio.Task[None] | None = None
-        self._interrupted = False
         self._forget()
 
     def _forget(self) -> None:
+        self._interrupted = set[str]()
+        """Kinds of objects of which nothing is heard now."""
         self._picture = NativePicture()
         self._submitted = SubmittedGroups(
             picture=self._picture, gone_ms=self._gone_ms, cell=self._cell, mark=self._mark
@@ -92,7 +94,7 @@ class NativeHandler:
 
     @property
     def ready(self) -> bool:
-        """Whether the API server has told all pods and is being listened to."""
+        """Whether the API server has told all pods and every kind is being listened to."""
         return self._picture.listed and not self._interrupted
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
@@ -110,7 +112,6 @@ class NativeHandler:
         await self.suspend()
         self._forget()
         await self._submitted.load(reader)
-        self._interrupted = False
         self._noticing.start()
         self._following = asyncio.create_task(self._source.follow(self._hear))
 
@@ -130,11 +131,13 @@ class NativeHandler:
 
     def _hear(self, news: NativeNews) -> None:
         if isinstance(news, NativeInterrupted):
-            self._interrupted = True
+            self._interrupted.add(news.kind)
             metrics.INTERRUPTIONS.inc()
             log.warning("the API server is not heard", problem=news.problem)
             return
-        self._interrupted = False
+        if isinstance(news, NativeHeard):
+            self._interrupted.discard(news.kind)
+            return
         first = not self._picture.listed
         changed = self._picture.hear(news)
         if isinstance(news, PodsListed):

@@ -44,13 +44,27 @@ class VolumeClaimsTold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NativeInterrupted(msgspec.Struct, frozen=True, kw_only=True):
-    """Nothing is heard until the next list; what is known stays."""
+    """Nothing is heard of one kind of object until `NativeHeard`; what is known stays."""
 
+    kind: str
+    """The plural by which people name it: pods, jobs, a kind of groups."""
     problem: str
 
 
+class NativeHeard(msgspec.Struct, frozen=True, kw_only=True):
+    """All objects of a kind were told, if there are any, and what changes is told."""
+
+    kind: str
+
+
 NativeNews = (
-    PodsListed | PodChanged | GroupChanged | QuotasTold | VolumeClaimsTold | NativeInterrupted
+    PodsListed
+    | PodChanged
+    | GroupChanged
+    | QuotasTold
+    | VolumeClaimsTold
+    | NativeInterrupted
+    | NativeHeard
 )
 
 

@@ -11,7 +11,7 @@ from shared.core.model.lifecycle import State
 from shared.core.model.reason import Reason
 from shared.core.model.value import replace
 from shared.events import organisation, quotas, workloads
-from shared.ports.native import NativeInterrupted
+from shared.ports.native import NativeHeard, NativeInterrupted
 from tests.support.native_world import (
     GONE_MS,
     NO_JOB,
@@ -52,8 +52,19 @@ async def test_nothing_is_decided_before_all_pods_are_listed(world):
     assert None is world.handler.next_due_ms()
     assert 1 == len(world.hear(listed(a_pod(), a_pod("other"))))
     assert world.handler.ready
-    world.source.tell(NativeInterrupted(problem="503"))
+
+
+async def test_it_is_ready_while_every_kind_is_heard(world):
+    world.hear(listed(a_pod()))
+    for kind in ("jobs", "jobsets"):
+        world.source.tell(NativeInterrupted(kind=kind, problem="429"))
     assert not world.handler.ready
+
+    world.source.tell(NativeHeard(kind="jobs"))
+    world.hear(job(), changed(a_pod("other")))
+    assert not world.handler.ready, "news of others are none of JobSets"
+    world.source.tell(NativeHeard(kind="jobsets"))
+    assert world.handler.ready, "though no JobSet is there to be told of"
 
 
 async def test_a_gang_is_submitted_when_it_is_whole(world):

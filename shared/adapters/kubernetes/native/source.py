@@ -23,6 +23,7 @@ from shared.adapters.kubernetes.settings import KubernetesSettings
 from shared.core.native import GroupObject, GroupSource, NativePod, key_of
 from shared.ports.native import (
     GroupChanged,
+    NativeHeard,
     NativeInterrupted,
     NativeNews,
     PodChanged,
@@ -74,14 +75,14 @@ class KubernetesNativePods:
         """Tell all news until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for one in self._groups:
-                tasks.create_task(one.run(_TellingGroups(tell)))
+                tasks.create_task(one.run(_TellingGroups(one.what, tell)))
             tasks.create_task(
                 self._quotas.run(TellingAll(lambda all_: tell(QuotasTold(quotas=all_))))
             )
             tasks.create_task(
                 self._claims.run(TellingAll(lambda all_: tell(VolumeClaimsTold(bound=all_))))
             )
-            tasks.create_task(self._pods.run(_TellingPods(tell)))
+            tasks.create_task(self._pods.run(_TellingPods(self._pods.what, tell)))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -93,25 +94,34 @@ def _job(found: JobObject) -> tuple[str, GroupObject] | None:
     return (key_of(metadata.namespace, GroupSource.JOB, metadata.uid), job) if job else None
 
 
-class _TellingPods:
-    def __init__(self, tell: Tell) -> None:
+class _Telling:
+    """Tells whether a kind is heard."""
+
+    def __init__(self, kind: str, tell: Tell) -> None:
+        self._kind = kind
         self._tell = tell
 
+    def _heard(self) -> None:
+        self._tell(NativeHeard(kind=self._kind))
+
+    def interrupted(self, problem: str) -> None:
+        self._tell(NativeInterrupted(kind=self._kind, problem=problem))
+
+
+class _TellingPods(_Telling):
     def listed(self, items: Mapping[str, NativePod], version: int) -> None:
         del version
         self._tell(PodsListed(pods=items))
+        self._heard()
 
     def changed(self, key: str, item: NativePod | None, version: int) -> None:
         del version
         self._tell(PodChanged(key=key, pod=item))
 
-    def interrupted(self, problem: str) -> None:
-        self._tell(NativeInterrupted(problem=problem))
 
-
-class _TellingGroups:
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+class _TellingGroups(_Telling):
+    def __init__(self, kind: str, tell: Tell) -> None:
+        super().__init__(kind, tell)
         self._groups: dict[str, str] = {}
         """The key of the group by namespace and name of the object."""
 
@@ -120,6 +130,7 @@ class _TellingGroups:
             self.changed(key, None, version)
         for key, item in items.items():
             self.changed(key, item, version)
+        self._heard()
 
     def changed(self, key: str, item: tuple[str, GroupObject] | None, version: int) -> None:
         del version
@@ -129,6 +140,3 @@ class _TellingGroups:
         if item is not None:
             self._groups[key] = item[0]
             self._tell(GroupChanged(key=item[0], told=item[1]))
-
-    def interrupted(self, problem: str) -> None:
-        self._tell(NativeInterrupted(problem=problem))

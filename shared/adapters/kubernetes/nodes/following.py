@@ -63,7 +63,7 @@ class Follower(Generic[Found, Read]):
         `optional`: of a kind that the server does not serve there are none.
         """
         self._optional = optional
-        self._what = what
+        self.what = what
         self._objects = objects
         self._read = read
         self._pause_seconds = PAUSE_SECONDS_MIN
@@ -109,7 +109,7 @@ class Follower(Generic[Found, Read]):
         try:
             return self._read(found)
         except ValueError as error:
-            raise Transient(f"{self._what}: {key_of(found)}: {error}") from error
+            raise Transient(f"{self.what}: {key_of(found)}: {error}") from error
 
 
 def key_of(found: HasMetadata) -> str:
