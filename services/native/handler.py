@@ -38,6 +38,7 @@ from shared.events.topics import (
 from shared.events.workloads import Wire
 from shared.ports.clock import Clock
 from shared.ports.native import (
+    GroupChanged,
     NativeHeard,
     NativeInterrupted,
     NativeNews,
@@ -91,6 +92,8 @@ class NativeHandler:
         )
         self._due_ms: dict[str, int] = {}
         self._gone_since_ms: dict[str, int] = {}
+        self._without_object = set[str]()
+        """Submitted groups whose object was deleted: nothing makes pods of them any more."""
 
     @property
     def ready(self) -> bool:
@@ -140,6 +143,10 @@ class NativeHandler:
             return
         first = not self._picture.listed
         changed = self._picture.hear(news)
+        if isinstance(news, GroupChanged):
+            self._without_object -= changed
+            if news.told is None:
+                self._without_object |= changed & self._submitted.by_key.keys()
         if isinstance(news, PodsListed):
             self._noticing.keep_only(self._picture.uids())
         if first and self._picture.listed:
@@ -188,7 +195,7 @@ class NativeHandler:
             members,
             record,
             self._picture,
-            gone_since_ms=self._gone_since_ms.get(key, now_ms),
+            gone_since_ms=self._gone_since(key, now_ms),
             now_ms=now_ms,
         )
         told = self._picture.told.get(key)
@@ -196,6 +203,12 @@ class NativeHandler:
         if found.again_ms is not None:
             self._due_ms[key] = found.again_ms
         return self._message(key, found, record, now_ms)
+
+    def _gone_since(self, key: str, now_ms: int) -> int:
+        """When its pods went; long enough ago where its object is deleted, too."""
+        if key in self._without_object:
+            return now_ms - self._gone_ms
+        return self._gone_since_ms.get(key, now_ms)
 
     def _message(
         self, key: str, found: GroupJudgement, record: GroupRecord | None, now_ms: int
@@ -214,6 +227,7 @@ class NativeHandler:
             payload = cancellation(record)
         elif found.forget:
             self._gone_since_ms.pop(key, None)
+            self._without_object.discard(key)
             payload = GroupForgotten(key=key)
         else:
             return None

@@ -189,7 +189,7 @@ async def test_a_group_of_another_controller_runs_whole_and_in_its_order(place, 
         assert {"p4": "0", "p3": "1", "p2": "2", "p1": "3"} == ranks
 
 
-async def test_a_group_of_kubernetes_has_the_condition_of_its_pods(place):
+async def test_a_group_of_kubernetes_has_the_condition_of_its_pods(place, stage):
     path = f"/apis/{UPSTREAM}/namespaces/{{}}/podgroups"
     _create(place, "kubernetes", spec={"schedulingPolicy": {"gang": {"minCount": 2}}})
     node = f"/api/v1/nodes/{ONLY}"
@@ -217,10 +217,22 @@ async def test_a_group_of_kubernetes_has_the_condition_of_its_pods(place):
         found = place.until(
             "it has its nodes", lambda: (t := told()) and t["status"] == "True" and t
         )
+        await _delete_group(place, stage, path, "ab")
     finally:
         place.call("PATCH", node, {"metadata": {"labels": {POOL: None}}})
 
     assert ("Scheduled", "all 2 pods have their nodes") == (found["reason"], found["message"])
+
+
+async def _delete_group(place, stage, path, pods):
+    """The group and its pods; nothing is waited for, as nothing makes pods of it any more."""
+    (one,) = (found for found in place.pods() if found["metadata"]["name"] == pods[0])
+    work = one["metadata"]["labels"]["muster.dev/workload"]
+    for name in pods:
+        place.call("DELETE", f"/api/v1/namespaces/{{}}/pods/{name}")
+    place.call("DELETE", f"{path}/g")
+    over = "SELECT count(*) FROM placement.workload WHERE over AND id"
+    await stage.until(f"{over} = '{work}'", 1, 20)
 
 
 @pytest.mark.parametrize("name", IN_ORDER)

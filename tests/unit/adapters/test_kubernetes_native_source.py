@@ -12,7 +12,9 @@ SECONDS = 20
 JOBSETS = "jobsets"
 
 
-async def test_a_kind_without_objects_is_heard_again_after_a_watch_that_was_refused(server, config):
+async def test_a_kind_without_objects_is_heard_again_after_a_watch_that_was_refused(
+    server, config
+):
     """As the API server refuses it in the first moments of a new definition."""
     refusals, news, came = ["storage is (re)initializing"], [], asyncio.Event()
 

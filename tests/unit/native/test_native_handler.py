@@ -148,6 +148,26 @@ async def test_a_job_that_pauses_keeps_its_workload_until_it_is_over(world, last
     assert isinstance(end, workloads.CancelWorkload)
 
 
+@pytest.mark.parametrize("job_first", [True, False])
+async def test_a_job_that_is_deleted_with_its_pods_is_cancelled_at_once(world, job_first):
+    (one,) = world.hear(job(), listed(of_job(0), of_job(1)))
+    pods = [gone(of_job(0)), gone(of_job(1))]
+    *first, last = [NO_JOB, *pods] if job_first else [*pods, NO_JOB]
+
+    assert [] == world.hear(*first)
+    (end,) = world.hear(last)
+
+    assert isinstance(end, workloads.CancelWorkload)
+    assert one.workload_id == end.workload_id
+
+
+async def test_a_job_that_was_created_again_is_there(world):
+    world.hear(job(), listed(of_job(0), of_job(1)))
+    world.hear(NO_JOB, job(), job(over=True))
+
+    assert [] == world.hear(gone(of_job(0)), gone(of_job(1)))
+
+
 async def test_pods_made_anew_after_an_end_are_other_work(world):
     (first,) = world.hear(job(), listed(of_job(0), of_job(1)))
     world.over(first.workload_id)

@@ -94,7 +94,7 @@ def _job(found: JobObject) -> tuple[str, GroupObject] | None:
     return (key_of(metadata.namespace, GroupSource.JOB, metadata.uid), job) if job else None
 
 
-class _Telling:
+class _TellingKind:
     """Tells whether a kind is heard."""
 
     def __init__(self, kind: str, tell: Tell) -> None:
@@ -108,7 +108,7 @@ class _Telling:
         self._tell(NativeInterrupted(kind=self._kind, problem=problem))
 
 
-class _TellingPods(_Telling):
+class _TellingPods(_TellingKind):
     def listed(self, items: Mapping[str, NativePod], version: int) -> None:
         del version
         self._tell(PodsListed(pods=items))
@@ -119,7 +119,7 @@ class _TellingPods(_Telling):
         self._tell(PodChanged(key=key, pod=item))
 
 
-class _TellingGroups(_Telling):
+class _TellingGroups(_TellingKind):
     def __init__(self, kind: str, tell: Tell) -> None:
         super().__init__(kind, tell)
         self._groups: dict[str, str] = {}
