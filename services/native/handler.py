@@ -51,6 +51,8 @@ from shared.ports.reader import Reader
 from shared.runtime.handler import Outcome
 
 GROUPS_PER_BATCH: Final = 500
+DELETED_MS: Final = 5_000
+"""After its pods and its object a group is cancelled: by then it is told if they ended well."""
 
 log = structlog.get_logger(SERVICE)
 
@@ -205,10 +207,9 @@ class NativeHandler:
         return self._message(key, found, record, now_ms)
 
     def _gone_since(self, key: str, now_ms: int) -> int:
-        """When its pods went; long enough ago where its object is deleted, too."""
-        if key in self._without_object:
-            return now_ms - self._gone_ms
-        return self._gone_since_ms.get(key, now_ms)
+        """When its pods went; where its object is deleted, too, that counts as long before."""
+        spared_ms = max(0, self._gone_ms - DELETED_MS) if key in self._without_object else 0
+        return self._gone_since_ms.get(key, now_ms) - spared_ms
 
     def _message(
         self, key: str, found: GroupJudgement, record: GroupRecord | None, now_ms: int
