@@ -163,6 +163,8 @@ async def test_a_week_is_sent_once_to_the_fleet_and_to_each_team_over_restarts(
 
     service.start()
     await until_true(lambda: len(receiver.taken) == 4, "the weeks do not come", 90)
+    # one that dies between an answer and its row sends again
+    await until_true(lambda: service.waiting() == 0, "the answers are not noted")
     service.end(signal.SIGKILL)
     service.start()
     await until_true(lambda: service.waiting() == 0, "something waits")
