@@ -82,7 +82,7 @@ class NativeHandler:
 
     def _forget(self) -> None:
         self._interrupted = set[str]()
-        """Kinds of objects of which nothing is heard now."""
+        """Pods and kinds of groups of which nothing is heard now."""
         self._picture = NativePicture()
         self._submitted = SubmittedGroups(
             picture=self._picture, gone_ms=self._gone_ms, cell=self._cell, mark=self._mark
@@ -99,7 +99,7 @@ class NativeHandler:
 
     @property
     def ready(self) -> bool:
-        """Whether the API server has told all pods and every kind is being listened to."""
+        """Whether all pods were told, and pods and every kind of group are being listened to."""
         return self._picture.listed and not self._interrupted
 
     def topics(self) -> Sequence[tuple[Topic, Sequence[int]]]:
@@ -188,7 +188,7 @@ class NativeHandler:
     def _judged(self, key: str, now_ms: int) -> Received | None:
         del self._due_ms[key]
         members, record = self._picture.pods.members(key), self._submitted.by_key.get(key)
-        if members:
+        if members or record is None:
             self._gone_since_ms.pop(key, None)
         else:
             self._gone_since_ms.setdefault(key, now_ms)

@@ -20,5 +20,5 @@ class NativeSettings(BaseSettings):
         default=60.0,
         gt=0,
         description="a workload whose pods are all gone for so long is cancelled: their owner is"
-        " gone, or makes none any more",
+        " gone, or makes none any more (at most five seconds where their object is deleted)",
     )

@@ -163,6 +163,13 @@ async def test_a_job_that_is_deleted_with_its_pods_is_soon_cancelled(world, job_
     assert one.workload_id == end.workload_id
 
 
+async def test_nothing_is_kept_of_jobs_and_pods_that_were_never_submitted(world):
+    world.hear(listed(of_job(0)), gone(of_job(0)))
+    world.hear(job(), NO_JOB)
+
+    assert {} == world.handler._gone_since_ms
+
+
 async def test_a_job_that_was_created_again_is_there(world):
     world.hear(job(), listed(of_job(0), of_job(1)))
     world.hear(NO_JOB, job(), job(over=True))
